@@ -7,6 +7,7 @@ use tidegate::{
     BufferTooSmall,
     front_end::{First, FrontEnd, FrontEndError, MelCorners, Mfcc, MfccSettings, Spectrum, Window},
 };
+use tidegate_model::data::read_index;
 use tidegate_tests::front_end::{HELLO_EDGE, PRECISE, SMALL, damaged, frames, loud_and_quiet};
 use tidegate_tests::random::Rng;
 use tidegate_tests::tolerance::worst;
@@ -45,26 +46,24 @@ fn flac(path: &Path) -> Vec<i16> {
 /// The reference is `AudioSpectrogram` and `Mfcc` of TensorFlow 2.21; both limits were chosen here.
 #[test]
 fn features_match_those_of_tensorflow() {
-    let Some(data) = data::folder("features_match_those_of_tensorflow") else { return };
-    let reference = std::fs::read(data.join("hello_edge/reference.safetensors")).unwrap();
+    let reference = std::fs::read(data::file("hello_edge/reference.safetensors")).unwrap();
     let reference = SafeTensors::deserialize(&reference).unwrap();
-    let index = std::fs::read_to_string(data.join("speech_commands_v2/index.csv")).unwrap();
-    let files: Vec<_> = index.lines().skip(1).map(|line| line.split(',').next().unwrap()).collect();
+    let clips = read_index(&data::file("speech_commands_v2/index.csv")).unwrap();
     let rows = reference.tensor("mfcc_clip").unwrap();
     let rows: Vec<_> = rows.data().as_chunks().0.iter().map(|&row| i64::from_le_bytes(row) as usize).collect();
 
     for stride_len in [320, 640] {
         let settings = MfccSettings { stride_len, ..HELLO_EDGE };
         let expected = reference.tensor(&format!("mfcc/stride{stride_len}")).unwrap();
-        let &[clips, frames, coefficients] = expected.shape() else { panic!("{:?}", expected.shape()) };
-        assert_eq!((clips, coefficients), (rows.len(), settings.coefficients as usize));
+        let &[heard, frames, coefficients] = expected.shape() else { panic!("{:?}", expected.shape()) };
+        assert_eq!((heard, coefficients), (rows.len(), settings.coefficients as usize));
         let expected: Vec<f32> = expected.data().as_chunks().0.iter().map(|&x| f32::from_le_bytes(x)).collect();
 
         let mut errors: Vec<_> = rows
             .iter()
             .zip(expected.chunks(frames * coefficients))
             .map(|(&row, expected)| {
-                let signal = flac(&data.join("speech_commands_v2").join(files[row]));
+                let signal = flac(&clips[row].path);
                 let got = features(&settings, &signal, &[signal.len()]);
                 assert_eq!(got.len(), frames);
                 worst(got.concat().iter().zip(expected).map(|(got, expected)| (got - expected).abs()))

@@ -16,8 +16,8 @@ use tidegate_tests::data::{self, in_parallel};
 use tidegate_tests::tolerance;
 
 const MODELS: [&str; 4] = ["Basic_LSTM_S", "LSTM_S", "GRU_S", "CRNN_S"];
-const CLIPS: usize = 1680;
-/// Largest allowed difference from TensorFlow's count of correct clips. A borderline clip may fall on either side.
+/// Largest allowed difference from TensorFlow's count of correct clips, in 1,680 clips. A borderline clip may fall on
+/// either side.
 const F32_CLIPS: usize = 3;
 const F16_CLIPS: usize = 8;
 /// Largest logit error in f32 from audio. TensorFlow's features differ from those of Tidegate in their last bits, its
@@ -32,9 +32,6 @@ struct Data {
     /// The label of each clip, as an index into the models' labels.
     truth: Vec<usize>,
     reference: BTreeMap<String, Tensor>,
-    /// The number of correct clips for each of [`MODELS`].
-    correct: [usize; 4],
-    folder: PathBuf,
 }
 
 /// The data, or `None` after printing why the test is skipped.
@@ -44,25 +41,25 @@ fn data(test: &str) -> Option<&'static Data> {
         println!("SKIP {test}: an hour of sound takes too long without --release");
         return None;
     }
-    let folder = data::folder(test)?;
-    Some(DATA.get_or_init(|| Data::read(&folder)))
+    Some(DATA.get_or_init(Data::read))
 }
 
 impl Data {
-    fn read(folder: &Path) -> Self {
-        let text = std::fs::read_to_string(folder.join("hello_edge/labels.txt")).unwrap();
+    fn read() -> Self {
+        let text = std::fs::read_to_string(shipped("labels.txt")).unwrap();
         let labels: Vec<String> = text.lines().map(str::to_owned).collect();
-        let clips = read_index(&folder.join("speech_commands_v2/index.csv")).unwrap();
-        assert_eq!(clips.len(), CLIPS);
-        let sounds = in_parallel(CLIPS, |clip| read_audio_at(&clips[clip].path, 16_000).unwrap().samples);
+        let clips = read_index(&data::file("speech_commands_v2/index.csv")).unwrap();
+        let sounds = in_parallel(clips.len(), |clip| read_audio_at(&clips[clip].path, 16_000).unwrap().samples);
         let number = |label| labels.iter().position(|other| other == label).unwrap();
         let truth: Vec<usize> = clips.iter().map(|clip| number(&clip.label)).collect();
-        let reference = read_tensors(&folder.join("hello_edge/reference.safetensors")).unwrap();
+        let reference = read_tensors(&data::file("hello_edge/reference.safetensors")).unwrap();
         assert!(reference["label"].data.iter().map(|&label| label as usize).eq(truth.iter().copied()));
-        let accuracy = std::fs::read_to_string(folder.join("hello_edge/accuracy.json")).unwrap();
-        let accuracy: serde_json::Value = serde_json::from_str(&accuracy).unwrap();
-        let correct = MODELS.map(|name| accuracy[name]["correct"].as_u64().unwrap() as usize);
-        Self { labels, sounds, truth, reference, correct, folder: folder.join("hello_edge") }
+        Self { labels, sounds, truth, reference }
+    }
+
+    /// The number of clips whose label has the greatest of its logits or posteriors.
+    fn right<'a>(&self, rows: impl Iterator<Item = &'a [f32]>) -> usize {
+        rows.zip(&self.truth).filter(|(row, truth)| best(row) == **truth).count()
     }
 
     fn logits(&self, model: &str) -> Vec<&[f32]> {
@@ -81,15 +78,16 @@ impl Data {
     }
 }
 
-/// The file of a model: shipped, or in the data folder.
-fn file(data: &Data, model: &str) -> PathBuf {
-    let name = format!("{model}.pb");
-    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hello_edge").join(&name);
-    if shipped.is_file() { shipped } else { data.folder.join(name) }
+fn shipped(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hello_edge").join(name)
 }
 
-fn image(data: &Data, model: &str, numeric: Numeric) -> ImageBuffer {
-    load::image(&file(data, model), &Settings::default(), Some(numeric)).unwrap()
+fn file(model: &str) -> PathBuf {
+    shipped(&format!("{model}.pb"))
+}
+
+fn image(model: &str, numeric: Numeric) -> ImageBuffer {
+    load::image(&file(model), &Settings::default(), Some(numeric)).unwrap()
 }
 
 /// Logits and posteriors after the last frame.
@@ -112,27 +110,30 @@ fn worst<'a>(pairs: impl Iterator<Item = (&'a [f32], &'a [f32])>) -> f32 {
 #[test]
 fn clips_are_classified_as_tensorflow_classifies_them() {
     let Some(data) = data("clips_are_classified_as_tensorflow_classifies_them") else { return };
-    for (name, expected) in MODELS.into_iter().zip(data.correct) {
-        let full = image(data, name, Numeric::F32);
+    let clips = data.sounds.len();
+    for name in MODELS {
+        let full = image(name, Numeric::F32);
         let full = full.model().unwrap();
         let Schedule::Windows { frames, .. } = full.schedule() else { panic!("{name} has a window") };
         let mfcc = full.front_end().unwrap();
         let clip_features =
-            in_parallel(CLIPS, |clip| features(mfcc, &fit(mfcc, &data.sounds[clip], frames).unwrap()).unwrap());
+            in_parallel(clips, |clip| features(mfcc, &fit(mfcc, &data.sounds[clip], frames).unwrap()).unwrap());
         let reference = data.logits(name);
+        assert_eq!(reference.len(), clips);
+        let expected = data.right(reference.iter().copied());
         for (numeric, margin) in [(Numeric::F32, F32_CLIPS), (Numeric::F16, F16_CLIPS)] {
-            let image = image(data, name, numeric);
+            let (image, margin) = (image(name, numeric), data::allowed(margin, 1680, clips));
             let model = image.model().unwrap();
-            let outcomes = in_parallel(CLIPS, |clip| outcome(&model, &clip_features[clip]));
-            let right = outcomes.iter().zip(&data.truth).filter(|((_, posteriors), truth)| best(posteriors) == **truth);
-            let (correct, numeric) = (right.count(), numeric.name());
+            let outcomes = in_parallel(clips, |clip| outcome(&model, &clip_features[clip]));
+            let correct = data.right(outcomes.iter().map(|(_, posteriors)| &posteriors[..]));
+            let numeric = numeric.name();
             let from_audio = worst(outcomes.iter().zip(&reference).map(|((logits, _), row)| (&logits[..], *row)));
             let heard = data.features(&model);
             let computed = in_parallel(heard.len(), |k| outcome(&model, heard[k].1).0);
             let rows = computed.iter().zip(&heard).map(|(logits, (clip, _))| (&logits[..], reference[*clip]));
             let from_features = worst(rows);
             println!(
-                "{name} {numeric}: {correct} of {CLIPS} right, TensorFlow {expected}; worst logit error {from_audio:.2e} \
+                "{name} {numeric}: {correct} of {clips} right, TensorFlow {expected}; worst logit error {from_audio:.2e} \
                  from audio, {from_features:.2e} from its features of {} clips",
                 heard.len()
             );
@@ -150,8 +151,8 @@ fn clips_are_classified_as_tensorflow_classifies_them() {
 #[test]
 fn a_streaming_convolution_equals_one_over_the_whole_clip() {
     let Some(data) = data("a_streaming_convolution_equals_one_over_the_whole_clip") else { return };
-    let streaming = format::import(&file(data, "CRNN_S")).unwrap();
-    let Schedule::Windows { frames, .. } = image(data, "CRNN_S", Numeric::F32).model().unwrap().schedule() else {
+    let streaming = format::import(&file("CRNN_S")).unwrap();
+    let Schedule::Windows { frames, .. } = image("CRNN_S", Numeric::F32).model().unwrap().schedule() else {
         panic!("the model has a window")
     };
     let (frames, rows) = (frames as usize, (frames as usize - 10) / 2 + 1);
@@ -181,7 +182,7 @@ fn a_streaming_convolution_equals_one_over_the_whole_clip() {
 #[test]
 fn a_windowed_stream_is_recognized_and_an_endless_state_is_not() {
     let Some(data) = data("a_windowed_stream_is_recognized_and_an_endless_state_is_not") else { return };
-    let image = image(data, "GRU_S", Numeric::F32);
+    let image = image("GRU_S", Numeric::F32);
     let model = image.model().unwrap();
     assert_eq!(model.schedule(), Schedule::Windows { frames: 25, every: 6 });
     let clips: Vec<ClipLen> = data
@@ -201,15 +202,20 @@ fn a_windowed_stream_is_recognized_and_an_endless_state_is_not() {
     for ((seed, schedule, _), score) in runs.into_iter().zip(scores) {
         let StreamScore { keywords, right, wrong, missed, seconds, false_alarms_per_hour, .. } = score;
         let percent = |count: usize| 100.0 * count as f64 / keywords as f64;
-        let (right, wrong, missed) = (percent(right), percent(wrong), percent(missed));
         println!(
-            "GRU_S {schedule}, seed {seed}, {:.1} minutes: {right:.2} % right, {wrong:.2} % wrong, {missed:.2} % missed, \
+            "GRU_S {schedule}, seed {seed}, {:.1} minutes: {:.2} % right, {:.2} % wrong, {:.2} % missed, \
              {false_alarms_per_hour:.1} false alarms an hour",
-            seconds / 60.0
+            seconds / 60.0,
+            percent(right),
+            percent(wrong),
+            percent(missed)
         );
-        match schedule {
-            "windows" => assert!(right >= 84.0 && wrong <= 4.0, "seed {seed}"),
-            _ => assert!(right < 60.0, "the schedule makes no difference: the windows are not used"),
+        if schedule == "windows" {
+            // At least 84 % right and at most 4 % wrong.
+            assert!(keywords - right <= data::allowed(16, 100, keywords), "seed {seed}");
+            assert!(wrong <= data::allowed(4, 100, keywords), "seed {seed}");
+        } else {
+            assert!(percent(right) < 60.0, "the schedule makes no difference: the windows are not used");
         }
     }
 }

@@ -13,22 +13,23 @@ use tidegate_model::load::{self, ImageBuffer, Settings};
 use tidegate_model::quantize::Ranges;
 use tidegate_model::runner::{features, fit, run, score_stream, stream_features};
 use tidegate_model::score::{ClipLen, StreamPlan, StreamScore, best};
-use tidegate_tests::data::in_parallel;
+use tidegate_tests::data::{self, in_parallel};
 use tidegate_tests::exact::Exact;
 use tidegate_tests::tolerance::worst;
 
 /// The models whose cells all have an integer form.
 const MODELS: [&str; 4] = ["Basic_LSTM_S", "LSTM_S", "GRU_S", "CRNN_S"];
-/// The calibration clips: eight training clips of each class.
+/// The calibration clips: eight training clips of each class. A part of the data has some of them.
 const CALIBRATION: &str = include_str!("data/calibration.txt");
+/// The other clips of the whole data. The bars count them.
+const COUNTED: usize = 1584;
 /// By how many clips an image that was calibrated without data may be worse than f32.
 const WITHOUT_DATA: usize = 20;
-/// For each numeric: by how many clips it may be worse than f32, and the percentage of decisions that must equal those
-/// of f32.
-const BARS: [(Numeric, usize, f64); 2] = [(Numeric::I8x16, 6, 97.0), (Numeric::I4x16, 30, 0.0)];
+/// For each numeric: by how many clips it may be worse than f32, and the percentage of decisions that may differ from
+/// those of f32.
+const BARS: [(Numeric, usize, usize); 2] = [(Numeric::I8x16, 6, 3), (Numeric::I4x16, 30, 100)];
 
 struct Data {
-    folder: PathBuf,
     clips: Vec<Clip>,
     sounds: Vec<Vec<i16>>,
     labels: Vec<String>,
@@ -42,24 +43,24 @@ fn data(test: &str) -> Option<Data> {
         println!("SKIP {test}: an hour of sound takes too long without --release");
         return None;
     }
-    let Some(folder) = std::env::var_os("TIDEGATE_DATA_DIR").map(PathBuf::from) else {
-        println!("SKIP {test}: TIDEGATE_DATA_DIR is not set");
-        return None;
-    };
-    let text = std::fs::read_to_string(folder.join("hello_edge/labels.txt")).unwrap();
+    let text = std::fs::read_to_string(shipped("labels.txt")).unwrap();
     let labels: Vec<String> = text.lines().map(str::to_owned).collect();
-    let clips = read_index(&folder.join("speech_commands_v2/index.csv")).unwrap();
+    let clips = read_index(&data::file("speech_commands_v2/index.csv")).unwrap();
     let sounds = in_parallel(clips.len(), |clip| read_audio_at(&clips[clip].path, 16_000).unwrap().samples);
     let truth = clips.iter().map(|clip| labels.iter().position(|label| *label == clip.label).unwrap()).collect();
-    let place = |file: &str| clips.iter().position(|clip| clip.path.ends_with(file)).expect("the clip is in the index");
-    let calibration: Vec<usize> = CALIBRATION.lines().map(place).collect();
-    assert_eq!(calibration.len(), 96);
-    Some(Data { folder, clips, sounds, labels, truth, calibration })
+    let place = |file: &str| clips.iter().position(|clip| clip.path.ends_with(file));
+    let calibration: Vec<usize> = CALIBRATION.lines().filter_map(place).collect();
+    assert!(calibration.len() == 96 || !data::is_whole() && calibration.len() >= 36, "{} clips", calibration.len());
+    Some(Data { clips, sounds, labels, truth, calibration })
+}
+
+fn shipped(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hello_edge").join(name)
 }
 
 impl Data {
     fn model(&self, name: &str) -> Canonical {
-        load::canonical(&self.folder.join(format!("hello_edge/{name}.pb")), &Settings::default()).unwrap().model
+        load::canonical(&shipped(&format!("{name}.pb")), &Settings::default()).unwrap().model
     }
 
     /// The features of every clip, cut to the window of a model.
@@ -103,8 +104,9 @@ fn integer_decisions_match_those_of_floats() {
         // Calibrated on the sounds that the program carries.
         let got = decisions(&bare, &heard);
         println!("{name}: f32 has {} right, i8x16 without calibration data {}", right(&expected), right(&got));
-        assert!(right(&got) + WITHOUT_DATA >= right(&expected), "{name}");
-        for (numeric, clips_lost, same_percent) in BARS {
+        let lost = data::allowed(WITHOUT_DATA, COUNTED, counted.len());
+        assert!(right(&got) + lost >= right(&expected), "{name}");
+        for (numeric, lost, other_percent) in BARS {
             let image = data.integer(&canonical, &heard, numeric, Layout::Portable);
             let integer = image.model().unwrap();
             assert_eq!(integer.front_end().unwrap().scale(), Some(integer.input_scale()));
@@ -122,7 +124,9 @@ fn integer_decisions_match_those_of_floats() {
                 4 * integer.state_words(),
                 4 * integer.scratch_words(),
             );
-            assert!(right(&got) + clips_lost >= right(&expected) && percent >= same_percent, "{name}");
+            let lost = data::allowed(lost, COUNTED, counted.len());
+            assert!(right(&got) + lost >= right(&expected), "{name}");
+            assert!(counted.len() - same <= data::allowed(other_percent, 100, counted.len()), "{name}");
             if name == "LSTM_S" {
                 assert!(
                     4 * (integer.state_words() + integer.scratch_words()) <= 3072,
@@ -133,7 +137,7 @@ fn integer_decisions_match_those_of_floats() {
             for layout in Layout::ALL.into_iter().filter(|layout| layout.is_of(numeric)) {
                 let image = data.integer(&canonical, &heard, numeric, layout);
                 let other = image.model().unwrap();
-                for clip in (0..data.clips.len()).step_by(168) {
+                for clip in (0..data.clips.len()).step_by(data.clips.len() / 10) {
                     let outputs = [&integer, &other].map(|model| run(model, &[&heard[clip]], None).unwrap().outputs);
                     assert_eq!(outputs[0], outputs[1], "{name}, clip {clip}, {}", layout.name());
                 }
@@ -142,8 +146,10 @@ fn integer_decisions_match_those_of_floats() {
     }
 }
 
-/// Largest share of saturated values in a layer's outputs over an hour. Cell states must not saturate at all.
-const MOST_SATURATED: f64 = 5e-4;
+/// Largest share of saturated values in a layer's outputs over an hour, times the calibration clips. Of `n + 1` values, each is
+/// equally likely to be the greatest, so the share beyond the range of `n` is proportional to `1 / n`. Cell states must
+/// not saturate at all.
+const MOST_SATURATED: f64 = 96.0 * 5e-4;
 /// Name and cell clip. LSTM_S was trained on single seconds, and its cells accumulate: in f32 its cell state grows to
 /// 60,000 in an hour. The clip keeps it to the range of its windows.
 const ENDLESS: [(&str, Option<f32>); 2] = [("GRU_S", None), ("LSTM_S", Some(30.0))];
@@ -153,7 +159,12 @@ const ENDLESS: [(&str, Option<f32>); 2] = [("GRU_S", None), ("LSTM_S", Some(30.0
 /// step below detects even smaller biases.
 const MOST_OF_ROUNDING: f64 = std::f64::consts::SQRT_2;
 
-/// A model with one endless state, and an hour of sound for it.
+/// Clips in the stream of an endless state, at least. A part of the data has fewer, so all of them pass more than once.
+const STREAMED: usize = 400;
+/// Every pass begins this many samples later in each clip than the previous one: its frames, and so its roundings, differ.
+const LATER: usize = 101;
+
+/// A model with one endless state, and an hour of sound for it, or a quarter of it with a part of the data.
 struct Endless {
     canonical: Canonical,
     float: ImageBuffer,
@@ -172,16 +183,18 @@ impl Endless {
         }
         let float = load::packed(Path::new(name), &canonical, Numeric::F32).unwrap();
         let model = float.model().unwrap();
-        let stream = |clips: &[usize]| {
-            let sounds: Vec<Vec<i16>> = clips.iter().map(|&clip| data.sounds[clip].clone()).collect();
+        let stream = |clips: &[usize], passes: usize| {
+            let pass = |pass: usize| clips.iter().map(move |&clip| data.sounds[clip][LATER * pass..].to_vec());
+            let sounds: Vec<Vec<i16>> = (0..passes).flat_map(pass).collect();
             let lengths = sounds.iter().map(|sound| ClipLen { label: String::new(), len: sound.len() });
             let plan = StreamPlan::new(&lengths.collect::<Vec<_>>(), 16_000, 0);
             stream_features(model.front_end().unwrap(), &sounds, &plan).unwrap()
         };
-        let calibration = stream(&data.calibration);
+        let calibration = stream(&data.calibration, 1);
         let ranges = Ranges::measure(&canonical, [[calibration.as_slice()].as_slice()]).unwrap();
         let image = load::packed_with(Path::new(name), &canonical, Numeric::I8x16, &ranges, Layout::Portable).unwrap();
-        let hour = stream(&(0..data.clips.len()).collect::<Vec<_>>());
+        let clips = data.clips.len();
+        let hour = stream(&(0..clips).collect::<Vec<_>>(), STREAMED.div_ceil(clips));
         Self { canonical, float, image, hour }
     }
 }
@@ -230,6 +243,7 @@ impl Hour {
 #[test]
 fn an_hour_of_one_state_neither_drifts_nor_saturates() {
     let Some(data) = data("an_hour_of_one_state_neither_drifts_nor_saturates") else { return };
+    let most_saturated = MOST_SATURATED / data.calibration.len() as f64;
     let done = in_parallel(ENDLESS.len(), |model| {
         let name = ENDLESS[model].0;
         let Endless { canonical, float, image, hour } = Endless::new(&data, ENDLESS[model]);
@@ -247,7 +261,7 @@ fn an_hour_of_one_state_neither_drifts_nor_saturates() {
         let measured = |model: &Model<'_>| {
             let drift = Drift::run(model, &float, &[&hour]).unwrap();
             let steps = drift.whole.steps;
-            assert!(steps > 5 * ten_minutes, "{steps} steps are not an hour");
+            assert!(steps > ten_minutes * if data::is_whole() { 5 } else { 1 }, "{steps} steps are too few");
             let mut hours: Vec<(String, Hour)> = drift
                 .names()
                 .enumerate()
@@ -270,7 +284,7 @@ fn an_hour_of_one_state_neither_drifts_nor_saturates() {
         };
         let (integers, Comparison { inputs, layers, states, .. }) = measured(&image);
         let counters =
-            inputs.iter().chain(&layers).map(|of| (of, MOST_SATURATED)).chain(states.iter().map(|of| (of, 0.0)));
+            inputs.iter().chain(&layers).map(|of| (of, most_saturated)).chain(states.iter().map(|of| (of, 0.0)));
         let counters = counters.map(|(of, most)| (of.name.clone(), of.saturated, of.values, most)).collect::<Vec<_>>();
         (name, counters, integers, measured(&rounded).0)
     });
@@ -409,10 +423,13 @@ fn an_integer_stream_is_recognized() {
     for (seed, score) in scores.into_iter().enumerate() {
         let StreamScore { keywords, right, wrong, false_alarms_per_hour, .. } = score;
         let percent = |count: usize| 100.0 * count as f64 / keywords as f64;
-        let (right, wrong) = (percent(right), percent(wrong));
         println!(
-            "GRU_S i8x16, seed {seed}: {right:.2} % right, {wrong:.2} % wrong, {false_alarms_per_hour:.1} false alarms an hour"
+            "GRU_S i8x16, seed {seed}: {:.2} % right, {:.2} % wrong, {false_alarms_per_hour:.1} false alarms an hour",
+            percent(right),
+            percent(wrong)
         );
-        assert!(right >= 83.0 && wrong <= 4.0, "seed {seed}");
+        // At least 83 % right and at most 4 % wrong.
+        assert!(keywords - right <= data::allowed(17, 100, keywords), "seed {seed}");
+        assert!(wrong <= data::allowed(4, 100, keywords), "seed {seed}");
     }
 }

@@ -16,11 +16,6 @@ fn shipped(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hello_edge").join(name)
 }
 
-/// A file in the data folder, or `None` after printing why the test is skipped.
-fn data(path: &str) -> Option<PathBuf> {
-    tidegate_tests::data::folder(path).map(|folder| folder.join(path))
-}
-
 /// A random generator that is the same everywhere (xorshift64, Marsaglia 2003).
 struct Random(u64);
 
@@ -144,8 +139,7 @@ fn an_unknown_op_is_refused_with_its_node() {
 
 #[test]
 fn a_convolution_before_cells_streams() {
-    let Some(file) = data("hello_edge/CRNN_S.pb") else { return };
-    let model = import(&file).unwrap().architecture;
+    let model = import(&shipped("CRNN_S.pb")).unwrap().architecture;
     let nodes: Vec<_> = model.nodes.iter().map(|node| (node.name.as_str(), node.output_size)).collect();
     let expected =
         [("window", 100), ("conv", 192), ("gru", 60), ("gru_2", 60), ("dense", 84), ("dense_2", 12), ("softmax", 12)];
@@ -158,8 +152,7 @@ fn a_convolution_before_cells_streams() {
 
 #[test]
 fn stacked_cells_and_dense_layers_with_activations_are_read() {
-    let Some(file) = data("hello_edge/CRNN_S.pb") else { return };
-    let mut nodes = graphdef::decode(&fs::read(file).unwrap()).unwrap();
+    let mut nodes = graphdef::decode(&fs::read(shipped("CRNN_S.pb")).unwrap()).unwrap();
     // CRNN_S without its convolution: two GRU cells, a dense layer with Relu, a dense layer.
     let conv = ["Conv2D", "add", "W", "W/read", "Variable", "Variable/read", "Mfcc", "AudioSpectrogram"];
     let front = ["decoded_sample_data", "wav_data", "Reshape", "Reshape/shape", "Reshape_1", "Reshape_1/shape"];

@@ -11,6 +11,7 @@ use tidegate_model::compare::Comparison;
 use tidegate_model::data::{read_audio_at, read_tensors};
 use tidegate_model::load::{self, ImageBuffer, Settings};
 use tidegate_model::quantize::{Goal, Kept, KeptWeight, RangeRules, Seen, StandIn, choose};
+use tidegate_tests::data;
 use tidegate_tests::network::{activated, drawn, network, node, reading, with};
 use tidegate_tests::random::{Draw, Rng};
 use tidegate_tests::tolerance::worse;
@@ -54,14 +55,6 @@ fn at(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(folder)
 }
 
-fn shared(test: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("TIDEGATE_DATA_DIR").map(PathBuf::from);
-    if folder.is_none() {
-        println!("SKIP {test}: TIDEGATE_DATA_DIR is not set");
-    }
-    folder
-}
-
 fn only(file: &Path) -> Vec<f32> {
     read_tensors(file).unwrap().into_values().next().unwrap().data
 }
@@ -79,9 +72,8 @@ fn rare_inputs_far_away_do_not_cost_the_others_their_precision() {
 
 #[test]
 fn the_first_network_of_dtln_holds_on_the_other_half_of_its_input() {
-    let Some(data) = shared("the_first_network_of_dtln_holds_on_the_other_half_of_its_input") else { return };
-    let model = load::canonical(&data.join("deployed/dtln/model_1.onnx"), &Settings::default()).unwrap().model;
-    let input = read_tensors(&data.join("deployed/reference.safetensors")).unwrap()["dtln/mag"].data.clone();
+    let model = load::canonical(&data::file("deployed/dtln/model_1.onnx"), &Settings::default()).unwrap().model;
+    let input = read_tensors(&data::file("deployed/reference.safetensors")).unwrap()["dtln/mag"].data.clone();
     let snr = across_halves(&model, &input);
     println!("DTLN: {snr:.1} dB");
     assert!(snr >= 36.0, "{snr}");
@@ -89,10 +81,10 @@ fn the_first_network_of_dtln_holds_on_the_other_half_of_its_input() {
 
 #[test]
 fn silero_holds_on_the_other_half_of_its_recording() {
-    let Some(data) = shared("silero_holds_on_the_other_half_of_its_recording") else { return };
     let settings = Settings { shapes: [("input".to_owned(), vec![1, 576])].into(), ..Settings::default() };
-    let model = load::canonical(&data.join("silero_vad/silero_vad_16k_op15.onnx"), &settings).unwrap().model;
-    let samples = read_audio_at(&data.join("silero_vad/test.wav"), 16_000).unwrap().samples;
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/silero_vad/silero_vad_16k_op15.onnx");
+    let model = load::canonical(&shipped, &settings).unwrap().model;
+    let samples = read_audio_at(&data::file("silero_vad/test.wav"), 16_000).unwrap().samples;
     // Chunks of 512 samples behind the last 64 of the previous chunk.
     let samples: Vec<f32> = std::iter::repeat_n(0, 64).chain(samples).map(|x| f32::from(x) / 32_768.0).collect();
     let input: Vec<f32> = samples.windows(576).step_by(512).flatten().copied().collect();
@@ -108,7 +100,7 @@ fn silero_holds_on_the_other_half_of_its_recording() {
     let same = integers.iter().zip(&floats).filter(|(of_integers, of_floats)| of_integers == of_floats).count();
     println!("Silero: {same} of {} chunks are on the same side of 0.5", floats.len());
     assert!(floats.contains(&true) && floats.contains(&false));
-    assert!(same * 100 >= floats.len() * 99, "{same}");
+    assert!(floats.len() - same <= data::allowed(1, 100, floats.len()), "{same}");
 }
 
 /// Whether the first output of each step exceeds 0.5.

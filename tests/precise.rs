@@ -11,8 +11,8 @@ use tidegate_model::data::{read_audio_at, read_index, read_tensors};
 use tidegate_model::load::{self, ImageBuffer, Settings};
 use tidegate_model::runner::{classify, clip_features, features, listen, run, score_stream};
 use tidegate_model::score::{ClipLen, StreamPlan, StreamScore};
-use tidegate_tests::oracle;
 use tidegate_tests::tolerance::worse;
+use tidegate_tests::{data, oracle};
 
 const MODELS: [&str; 2] = ["marvin", "sheila"];
 /// Largest allowed difference from TensorFlow's output, from its features and from sound.
@@ -21,60 +21,59 @@ const FROM_AUDIO: f32 = 1e-4;
 /// Frames in a window, and features in a frame.
 const FRAMES: usize = 29;
 const FEATURES: usize = 13;
-/// Row k of the features belongs to clip k, even where the tensor `clip` states another index: the first coefficients
-/// are the energies of clip k.
-const CLIPS_WITH_FEATURES: usize = 84;
 
-/// The data folder, or `None` after printing why the test is skipped. Without --release, an hour of sound takes too
-/// long.
-fn data(test: &str, hours: bool) -> Option<PathBuf> {
-    let folder = tidegate_tests::data::folder(test)?;
-    if cfg!(debug_assertions) && hours {
+/// Prints why a test of an hour of sound is skipped, if it is.
+fn is_too_long(test: &str) -> bool {
+    if cfg!(debug_assertions) {
         println!("SKIP {test}: an hour of sound takes too long without --release");
-        return None;
     }
-    Some(folder)
+    cfg!(debug_assertions)
 }
 
-fn reference(folder: &Path) -> BTreeMap<String, Tensor> {
-    read_tensors(&folder.join("precise/reference.safetensors")).unwrap()
+/// Row k of each tensor belongs to clip k, even where the tensor `clip` states another index: the first coefficients of
+/// the features are the energies of clip k.
+fn reference() -> BTreeMap<String, Tensor> {
+    read_tensors(&data::file("precise/reference.safetensors")).unwrap()
 }
 
 /// The clips of the index with their words.
-fn clips(folder: &Path) -> Vec<(Vec<i16>, String)> {
-    let index = folder.join("speech_commands_v2/index.csv");
+fn clips() -> Vec<(Vec<i16>, String)> {
+    let index = data::file("speech_commands_v2/index.csv");
     let words = std::fs::read_to_string(&index).unwrap();
     let words = words.lines().skip(1).map(|line| line.split(',').nth(2).unwrap().to_owned());
     let sound = |path: &Path| read_audio_at(path, 16_000).unwrap().samples;
     read_index(&index).unwrap().iter().map(|clip| sound(&clip.path)).zip(words).collect()
 }
 
+fn file(name: &str) -> PathBuf {
+    data::file(&format!("precise/{name}.pb"))
+}
+
 /// A model with a front end and its word as the only label.
-fn image(folder: &Path, name: &str) -> ImageBuffer {
+fn image(name: &str) -> ImageBuffer {
     let labels = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(labels.path(), name).unwrap();
     let (labels, front_end) = (Some(labels.path().to_owned()), Some("precise".into()));
     let settings = Settings { labels, front_end, ..Settings::default() };
-    load::image(&folder.join(format!("precise/{name}.pb")), &settings, Some(Numeric::F32)).unwrap()
+    load::image(&file(name), &settings, Some(Numeric::F32)).unwrap()
 }
 
 #[test]
 fn wake_words_are_recognized_in_features_as_by_tensorflow() {
-    let Some(folder) = data("wake_words_are_recognized_in_features_as_by_tensorflow", false) else { return };
-    let reference = reference(&folder);
+    let reference = reference();
     for name in MODELS {
-        let file = folder.join(format!("precise/{name}.pb"));
-        let image = load::image(&file, &Settings::default(), Some(Numeric::F32)).unwrap();
+        let image = load::image(&file(name), &Settings::default(), Some(Numeric::F32)).unwrap();
         let model = image.model().unwrap();
         let features = &reference["features"];
-        assert_eq!(features.shape, [CLIPS_WITH_FEATURES, FRAMES, FEATURES]);
+        let windows = features.shape[0];
+        assert_eq!(features.shape, [windows, FRAMES, FEATURES]);
         let expected = &reference[&format!("prob/{name}")].data;
         let mut worst = 0.0_f32;
         for (window, expected) in features.data.chunks(FRAMES * FEATURES).zip(expected) {
             let outputs = run(&model.endless(), &[window], None).unwrap().outputs.swap_remove(0);
             worst = worse(worst, (outputs[FRAMES - 1] - expected).abs());
         }
-        println!("{name}: worst error {worst:.2e} over {CLIPS_WITH_FEATURES} windows");
+        println!("{name}: worst error {worst:.2e} over {windows} windows");
         assert!(worst <= FROM_FEATURES, "{name}: {worst:e}");
     }
 }
@@ -83,17 +82,15 @@ fn wake_words_are_recognized_in_features_as_by_tensorflow() {
 /// each frame, and within 1e-5 of each other.
 #[test]
 fn features_match_those_of_sonopy() {
-    let Some(folder) = data("features_match_those_of_sonopy", false) else { return };
     let (front_end, _) = Mfcc::named("precise").unwrap();
     let settings = MfccSettings::from(&front_end);
-    let image = image(&folder, MODELS[0]);
+    let image = image(MODELS[0]);
     let model = image.model().unwrap();
     let mfcc = model.front_end().unwrap();
     assert_eq!(mfcc.settings(), &settings);
     let (mut worst, mut nearest, mut loosest) = (0.0_f32, 0.0_f64, 0.0_f64);
-    for ((sound, _), expected) in
-        clips(&folder).iter().zip(reference(&folder)["features"].data.chunks(FRAMES * FEATURES))
-    {
+    let reference = &reference()["features"];
+    for ((sound, _), expected) in clips().iter().zip(reference.data.chunks(FRAMES * FEATURES)) {
         let got = clip_features(mfcc, sound).unwrap();
         let (got, expected) = (got.as_chunks::<FEATURES>().0, expected.as_chunks::<FEATURES>().0);
         let missing = FRAMES - sound.len().saturating_sub(800) / 800;
@@ -111,7 +108,8 @@ fn features_match_those_of_sonopy() {
         }
     }
     println!(
-        "{CLIPS_WITH_FEATURES} clips: worst error of a feature {worst:.2e}; at most {:.1} % of its bound, bounds up to {loosest:.1e}",
+        "{} clips: worst error of a feature {worst:.2e}; at most {:.1} % of its bound, bounds up to {loosest:.1e}",
+        reference.shape[0],
         100.0 * nearest
     );
     assert!(worst <= 1e-5, "{worst:e}");
@@ -119,10 +117,12 @@ fn features_match_those_of_sonopy() {
 
 #[test]
 fn wake_words_are_recognized_in_sound_as_by_tensorflow() {
-    let Some(folder) = data("wake_words_are_recognized_in_sound_as_by_tensorflow", true) else { return };
-    let (clips, reference) = (clips(&folder), reference(&folder));
+    if is_too_long("wake_words_are_recognized_in_sound_as_by_tensorflow") {
+        return;
+    }
+    let (clips, reference) = (clips(), reference());
     for name in MODELS {
-        let image = image(&folder, name);
+        let image = image(name);
         let model = image.model().unwrap();
         assert_eq!(model.schedule(), Schedule::Windows { frames: FRAMES as u32, every: 1 });
         let expected = &reference[&format!("prob/{name}")].data;
@@ -149,10 +149,9 @@ fn wake_words_are_recognized_in_sound_as_by_tensorflow() {
 /// they end.
 #[test]
 fn a_stream_decides_as_each_window_alone_does() {
-    let Some(folder) = data("a_stream_decides_as_each_window_alone_does", false) else { return };
-    let sound: Vec<i16> = clips(&folder).iter().take(6).flat_map(|(sound, _)| sound.clone()).collect();
+    let sound: Vec<i16> = clips().iter().take(6).flat_map(|(sound, _)| sound.clone()).collect();
     for name in MODELS {
-        let image = image(&folder, name);
+        let image = image(name);
         let model = image.model().unwrap();
         let mfcc = model.front_end().unwrap();
         let rows = features(mfcc, &sound).unwrap();
@@ -180,15 +179,17 @@ fn a_stream_decides_as_each_window_alone_does() {
     }
 }
 
-/// All clips as one stream, in three different orders: 11 wake words among 1,669 others.
+/// All clips as one stream, in three different orders: 11 wake words among the others, 1,669 in the whole data.
 #[test]
 fn wake_words_are_recognized_in_an_hour_of_other_words() {
-    let Some(folder) = data("wake_words_are_recognized_in_an_hour_of_other_words", true) else { return };
-    let clips = clips(&folder);
+    if is_too_long("wake_words_are_recognized_in_an_hour_of_other_words") {
+        return;
+    }
+    let clips = clips();
     let sounds: Vec<Vec<i16>> = clips.iter().map(|(sound, _)| sound.clone()).collect();
     // The least number of words found, of 4 and 7 in the index, and the most false alarms in all three streams.
     for (name, least_right, most_alarms) in [("marvin", 2, 1), ("sheila", 7, 0)] {
-        let image = image(&folder, name);
+        let image = image(name);
         let model = image.model().unwrap();
         let lens = clips.iter().map(|(sound, word)| {
             let label = if word == name { name } else { "_other_" };

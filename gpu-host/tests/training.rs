@@ -15,6 +15,7 @@ use tidegate_model::quantize::Ranges;
 use tidegate_model::runner::{classify, run, run_part};
 
 use crate::lesson::{FEATURES, Lesson, STEPS, json, sequences};
+use tidegate_tests::data;
 use tidegate_tests::measured::record;
 use tidegate_tests::tolerance::worst;
 
@@ -367,61 +368,53 @@ fn a_model_for_sounds_has_the_reported_accuracy() {
     assert!(lesson.refused(&[&more[..], &["--background", "rain"]].concat()).contains("\"rain\""));
 }
 
-/// Runs a test on real data, if they are available.
-fn with_data(lesson: impl FnOnce(&Path)) {
-    match std::env::var_os("TIDEGATE_DATA_DIR") {
-        Some(folder) => lesson(Path::new(&folder)),
-        None => println!("SKIP TIDEGATE_DATA_DIR is not set"),
-    }
-}
-
-/// The figures that the documentation shows. Another machine may round differently and be right on a few others.
-fn counted(report: &serde_json::Value) -> serde_json::Value {
+/// Records the figures that the documentation shows, if they are of the whole data. Another machine may round differently and be right on a few others.
+fn note(name: &str, report: &serde_json::Value) {
     let held_out = report["held_out"].as_u64().unwrap();
     let right = (report["accuracy"].as_f64().unwrap() * held_out as f64).round() as u64;
     let best_batch = (report["best_batch"].as_f64().unwrap() * 1000.0).round() / 1000.0;
-    serde_json::json!({"held_out": held_out, "right": right, "best_batch": best_batch})
+    if data::is_whole() {
+        record(name, &serde_json::json!({"held_out": held_out, "right": right, "best_batch": best_batch}));
+    }
 }
 
 /// Digits row by row, hidden size 32, Adam at 0.01 and batches of 128: a common first experiment with recurrent
-/// networks. Every fifth digit is held out.
+/// networks. Every fifth digit is held out. A part of the data has fewer digits, so epochs are shorter and there are more of
+/// them. What is learned from few digits generalizes less: half of the held-out ones must be right, and chance is a tenth.
 #[test]
 fn mnist_by_rows_reaches_a_batch_of_90_percent() {
-    with_data(|folder| {
-        let lesson = Lesson::new(4);
-        let digits = std::fs::read(folder.join("mnist/digits_2000x28x28_u8.bin")).unwrap();
-        let labels = std::fs::read(folder.join("mnist/labels_2000_u8.bin")).unwrap();
-        let mut tensors = BTreeMap::new();
-        for (suffix, tested) in [("train", false), ("test", true)] {
-            let of = || labels.iter().zip(digits.chunks(28 * 28)).enumerate().filter(|(k, _)| (k % 5 == 4) == tested);
-            let x: Vec<f32> = of().flat_map(|(_, (_, digit))| digit).map(|&pixel| pixel.into()).collect();
-            let y: Vec<f32> = of().map(|(_, (&label, _))| label.into()).collect();
-            tensors.insert(format!("x_{suffix}"), Tensor { shape: vec![y.len(), 28, 28], data: x });
-            tensors.insert(format!("y_{suffix}"), Tensor { shape: vec![y.len()], data: y });
-        }
-        write_tensors(&lesson.path("mnist.npz"), &tensors).unwrap();
-        std::fs::write(lesson.path("mnist.json"), include_str!("../recipes/mnist_rows.json")).unwrap();
-        let more = ["--data", "mnist.npz", "--arch", "mnist.json", "--batch", "128", "--lr", "0.01", "--epochs", "12"];
-        let report = json(&lesson.train("mnist.safetensors", &[&more[..], &["--json"]].concat()));
-        println!("{report}");
-        record("mnist_rows", &counted(&report));
-        assert!(report["best_batch"].as_f64().unwrap() >= 0.9 && report["accuracy"].as_f64().unwrap() > 0.8);
-    });
+    let lesson = Lesson::new(4);
+    let digits = std::fs::read(data::file("mnist/digits_2000x28x28_u8.bin")).unwrap();
+    let labels = std::fs::read(data::file("mnist/labels_2000_u8.bin")).unwrap();
+    let mut tensors = BTreeMap::new();
+    for (suffix, tested) in [("train", false), ("test", true)] {
+        let of = || labels.iter().zip(digits.chunks(28 * 28)).enumerate().filter(|(k, _)| (k % 5 == 4) == tested);
+        let x: Vec<f32> = of().flat_map(|(_, (_, digit))| digit).map(|&pixel| pixel.into()).collect();
+        let y: Vec<f32> = of().map(|(_, (&label, _))| label.into()).collect();
+        tensors.insert(format!("x_{suffix}"), Tensor { shape: vec![y.len(), 28, 28], data: x });
+        tensors.insert(format!("y_{suffix}"), Tensor { shape: vec![y.len()], data: y });
+    }
+    write_tensors(&lesson.path("mnist.npz"), &tensors).unwrap();
+    std::fs::write(lesson.path("mnist.json"), include_str!("../recipes/mnist_rows.json")).unwrap();
+    let epochs = (12 * 2000 / labels.len()).to_string();
+    let more = ["--data", "mnist.npz", "--arch", "mnist.json", "--batch", "128", "--lr", "0.01", "--epochs", &epochs];
+    let report = json(&lesson.train("mnist.safetensors", &[&more[..], &["--json"]].concat()));
+    println!("{report}");
+    note("mnist_rows", &report);
+    let least = if data::is_whole() { 0.8 } else { 0.5 };
+    assert!(report["best_batch"].as_f64().unwrap() >= 0.9 && report["accuracy"].as_f64().unwrap() > least);
 }
 
 /// The classes are speakers. At least 95 % of the held-out sequences are classified correctly.
 #[test]
 fn japanese_vowels_reach_95_percent() {
-    with_data(|folder| {
-        let lesson = Lesson::new(4);
-        std::fs::write(lesson.path("vowels.json"), include_str!("../recipes/japanese_vowels.json")).unwrap();
-        let [train, test] = ["TRAIN", "TEST"].map(|part| folder.join(format!("sequences/JapaneseVowels_{part}.ts")));
-        let (train, test) = (train.to_str().unwrap(), test.to_str().unwrap());
-        let more =
-            ["--data", train, "--test", test, "--arch", "vowels.json", "--epochs", "40", "--lr", "0.005", "--json"];
-        let report = json(&lesson.train("vowels.safetensors", &more));
-        println!("{report}");
-        record("japanese_vowels", &counted(&report));
-        assert!(report["accuracy"].as_f64().unwrap() >= 0.95);
-    });
+    let lesson = Lesson::new(4);
+    std::fs::write(lesson.path("vowels.json"), include_str!("../recipes/japanese_vowels.json")).unwrap();
+    let [train, test] = ["TRAIN", "TEST"].map(|part| data::file(&format!("sequences/JapaneseVowels_{part}.ts")));
+    let (train, test) = (train.to_str().unwrap(), test.to_str().unwrap());
+    let more = ["--data", train, "--test", test, "--arch", "vowels.json", "--epochs", "40", "--lr", "0.005", "--json"];
+    let report = json(&lesson.train("vowels.safetensors", &more));
+    println!("{report}");
+    note("japanese_vowels", &report);
+    assert!(report["accuracy"].as_f64().unwrap() >= 0.95);
 }

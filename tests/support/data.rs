@@ -1,16 +1,36 @@
-//! Helpers for tests that use data outside the repository: finding the data, and processing many clips in parallel.
+//! Helpers for tests on real data: finding it, bars for a part of it, and processing many clips in parallel.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// The data folder, or `None` after printing which test is skipped.
-pub fn folder(what: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("TIDEGATE_DATA_DIR").map(PathBuf::from);
-    if folder.is_none() {
-        println!("SKIP {what}: TIDEGATE_DATA_DIR is not set");
-    }
-    folder
+/// The folder of the whole data. Without it, tests read the part that is in the repository.
+fn whole() -> Option<PathBuf> {
+    std::env::var_os("TIDEGATE_DATA_DIR").map(PathBuf::from)
+}
+
+/// Whether the tests read the whole data.
+pub fn is_whole() -> bool {
+    whole().is_some()
+}
+
+/// A file of the data.
+///
+/// # Panics
+/// If it does not exist.
+pub fn file(path: &str) -> PathBuf {
+    let small = || Path::new(env!("CARGO_MANIFEST_DIR")).join("data/small");
+    let file = whole().unwrap_or_else(small).join(path);
+    assert!(file.is_file(), "{}: there is no such file; CONTRIBUTING.md describes the test data", file.display());
+    file
+}
+
+/// The number of cases out of `count` that may fail, if at most `most` of `of` cases in the whole data may. Failures in a
+/// part of the data scatter around their share, so the part may have three standard deviations of a count more.
+pub fn allowed(most: usize, of: usize, count: usize) -> usize {
+    let share = (most * count) as f64 / of as f64;
+    let scatter = if is_whole() { 0.0 } else { 3.0 * share.sqrt() };
+    (share + scatter) as usize
 }
 
 /// Runs `work(0)` to `work(count - 1)` on all CPU cores and returns the results in order.
