@@ -8,6 +8,10 @@
 //!
 //! `TIDEGATE_OVERWRITE_DOCS=1 cargo test --release -p tidegate-tests --test repository docs` writes these tables and the list again.
 
+#[path = "docs/attributes.rs"]
+mod attributes;
+#[path = "docs/attributes_torch.rs"]
+mod attributes_torch;
 #[path = "docs/pages.rs"]
 mod pages;
 

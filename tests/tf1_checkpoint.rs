@@ -301,7 +301,7 @@ fn variables_that_are_not_weights_are_skipped_by_name() {
         ("train/beta1_power_1", &[], &[0.9]),
     ];
     let (index, shard) = written(&variables, false);
-    let Imported { model, notes } = from_parts(&index, &shard, &Options::default()).unwrap();
+    let Imported { model, notes, .. } = from_parts(&index, &shard, &Options::default()).unwrap();
     assert_eq!(model.architecture.nodes.len(), 1);
     assert_eq!(notes[0], "not used: 2 variables of an optimizer (Adam_1, beta1_power_1)");
     assert_eq!(notes[1], "found from the names: CudnnLSTM of 1 layers forward");
@@ -317,7 +317,7 @@ fn a_dense_layer_behind_the_cells_is_recognized_by_its_names() {
         ("logits/kernel", &[1, 3], &[1.0, 2.0, 3.0]),
     ];
     let (index, shard) = written(&variables, false);
-    let Imported { model, notes } = from_parts(&index, &shard, &Options::default()).unwrap();
+    let Imported { model, notes, .. } = from_parts(&index, &shard, &Options::default()).unwrap();
     let cells: Vec<&str> = model.architecture.nodes.iter().map(|node| node.cell.as_str()).collect();
     assert_eq!(cells, ["lstm", "dense"]);
     assert!(notes[0].ends_with("-> logits Dense, no activation behind"), "{notes:?}");

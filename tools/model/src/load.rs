@@ -14,7 +14,7 @@ use crate::canonical::{Canonical, Detector, Mfcc, Schedule};
 use crate::data::{DataError, read_bytes, read_tensors};
 use crate::error::ImportError;
 use crate::format::checkpoint::index_of;
-use crate::format::{self, Imported, Options};
+use crate::format::{self, Assumption, Imported, Options};
 use crate::pack::{PackError, pack_with};
 use crate::quantize::{Ranges, RangesError};
 
@@ -73,6 +73,14 @@ pub struct Settings {
     pub threshold: Option<f32>,
     /// Minimum time between events in milliseconds.
     pub refractory_ms: Option<u32>,
+}
+
+impl Settings {
+    /// Whether the user makes the choice of an assumption.
+    fn decide(&self, assumption: &Assumption) -> bool {
+        let given = [("--schedule", self.schedule.is_some()), ("--front-end", self.front_end.is_some())];
+        given.iter().any(|(option, given)| *given && assumption.option.starts_with(option))
+    }
 }
 
 /// Loads and checks the image in `path`, or the image of the model in `path`.
@@ -154,6 +162,8 @@ pub struct Loaded {
     pub labels_from: Option<PathBuf>,
     /// Notes for the user on the import.
     pub notes: Vec<String>,
+    /// Choices that neither the file nor the settings make.
+    pub assumptions: Vec<Assumption>,
 }
 
 /// Reads the model in `path` and applies the settings.
@@ -171,7 +181,8 @@ pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> 
         ImportError::Io(error) => DataError::io(path, "read", error).into(),
         source => LoadError::Import { path: path.to_owned(), source },
     })?;
-    let Imported { model, notes } = imported;
+    let Imported { model, notes, mut assumptions } = imported;
+    assumptions.retain(|assumption| !settings.decide(assumption));
     let mut model = model.with_magnitudes();
     let labels_from = apply_labels(path, settings, &mut model)?;
     let architecture = &mut model.architecture;
@@ -203,7 +214,7 @@ pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> 
         return setting(path, "has no labels to detect: give them with --labels FILE");
     }
     model.validate().or_else(|error| setting(path, error.to_string()))?;
-    Ok(Loaded { model, labels_from, notes })
+    Ok(Loaded { model, labels_from, notes, assumptions })
 }
 
 /// The importer options of the user settings.

@@ -32,7 +32,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     check_outputs(&[Some(&args.output)], &read)?;
     let loaded = load::canonical(&args.model, &args.settings.settings())?;
     loaded.model.save(&args.output)?;
-    print_notes(&loaded, out)?;
+    print_notes(&args.model, &loaded, out)?;
     writeln!(out, "{} -> {}: {}", args.model.display(), args.output.display(), layers(&loaded.model))?;
     Ok(())
 }

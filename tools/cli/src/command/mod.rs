@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_model::canonical::Canonical;
 use tidegate_model::data::one_line;
-use tidegate_model::format::checkpoint::index_of;
+use tidegate_model::format::{Assumption, checkpoint::index_of};
 use tidegate_model::load::Loaded;
 
 /// The result of a command.
@@ -93,8 +93,11 @@ fn check_outputs(outputs: &[Option<&PathBuf>], inputs: &[&Path]) -> Outcome {
     Ok(())
 }
 
-/// Prints the notes on an import, and the source of the labels.
-fn print_notes(loaded: &Loaded, out: &mut dyn Write) -> Outcome {
+/// Prints the notes on an import, and the source of the labels. Assumptions go to standard error.
+fn print_notes(model: &Path, loaded: &Loaded, out: &mut dyn Write) -> Outcome {
+    for Assumption { what, option } in &loaded.assumptions {
+        eprintln!("note: {}: {what}; to change this, give {option}", model.display());
+    }
     for note in &loaded.notes {
         writeln!(out, "{}", one_line(note))?;
     }

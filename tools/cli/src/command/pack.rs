@@ -161,7 +161,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if let (Some(report), None) = (&report, &args.calibrate) {
         eprintln!("note: calibrated on {}; use --calibrate to give your own input", report.source);
     }
-    print_notes(&loaded, out)?;
+    print_notes(&args.model, &loaded, out)?;
     if let Some(report) = report {
         write!(out, "{}", report.text)?;
     }

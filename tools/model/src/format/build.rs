@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::description::{Description, Imported, Input, LayerDescription, Owner, Tensors, nearest, within, wrong};
+use tidegate::internals::cell::CellKind;
+
+use super::description::{
+    Assumption, Description, Imported, Input, LayerDescription, Owner, Tensors, nearest, within, wrong,
+};
 use super::refuse::{needs_window_if, unsupported_if};
 use super::{
     case::Case, case::Definition, families, keras, network::Network, signal::Signal, signal::embedded, tf1, torch,
 };
-use crate::canonical::{Canonical, MAX_SIZE, Schedule, Tensor};
+use crate::canonical::{Canonical, MAX_SIZE, Node, Schedule, Tensor};
 use crate::error::{ImportError, Result};
 
 struct Builder<'a> {
@@ -177,7 +181,23 @@ impl Description {
             Err(error) if steps.is_some() && error.needs_window() => build(true)?,
             built => built?,
         };
-        Ok(Imported { model, notes })
+        let assumptions = self.assumption(&model, steps).into_iter().collect();
+        Ok(Imported { model, notes, assumptions })
+    }
+}
+
+impl Description {
+    /// Without a sequence length, states run on from step to step and never start again.
+    fn assumption(&self, model: &Canonical, steps: Option<usize>) -> Option<Assumption> {
+        // A window of steps forgets by itself.
+        let has_states = |kind: CellKind| kind != CellKind::Window && !kind.spec().states.is_empty();
+        let remembers = |node: &Node| CellKind::from_name(&node.cell).is_some_and(has_states);
+        let states = model.architecture.nodes.iter().any(|node| node.unroll.is_none() && remembers(node));
+        let stateful = self.layers.iter().any(|layer| layer.stateful);
+        (states && steps.is_none() && !stateful).then(|| Assumption {
+            what: "it runs as one endless state, since the number of steps is not given".into(),
+            option: "--schedule FRAMES/EVERY",
+        })
     }
 }
 

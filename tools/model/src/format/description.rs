@@ -164,6 +164,17 @@ pub struct Imported {
     pub model: Canonical,
     /// Notes, one a line: unused tensors, lost precision.
     pub notes: Vec<String>,
+    /// Choices that the file leaves open and that the importer has made.
+    pub assumptions: Vec<Assumption>,
+}
+
+/// A choice that a file leaves open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assumption {
+    /// What is assumed, in one line.
+    pub what: String,
+    /// The option that makes another choice, with its value: `--schedule FRAMES/EVERY`.
+    pub option: &'static str,
 }
 
 impl Description {

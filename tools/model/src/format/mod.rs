@@ -40,7 +40,7 @@ use std::path::Path;
 
 use safetensors::SafeTensors;
 
-pub use description::{Description, Imported};
+pub use description::{Assumption, Description, Imported};
 pub use layer::{At, Layer};
 pub use network::{Control, Conversion, Direction, Idle, Network, Source, StatePart};
 
@@ -115,7 +115,7 @@ pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<
         Options { window: Some(_), .. } => {
             Err(ImportError::Unsupported("--window with a file whose sequences have a length".into()))
         }
-        _ => Ok(Imported { model, notes: Vec::new() }),
+        _ => Ok(Imported { model, notes: Vec::new(), assumptions: Vec::new() }),
     };
     match recognize(bytes) {
         Some(Kind::Checkpoint) => Err(ImportError::Refused {

@@ -107,7 +107,7 @@ pub fn open(bytes: &[u8], name: &str, options: &Options) -> Result<(Imported, In
         let unknown = !graph.input.iter().any(|input| input.name == *name);
         unsupported_if(unknown, format_args!("{option} of {name:?}, which is not an input of the graph,"))?;
     }
-    Ok((Imported { model: built.model, notes: built.notes }, built.interface))
+    Ok((Imported { model: built.model, notes: built.notes, assumptions: Vec::new() }, built.interface))
 }
 
 pub(super) fn import(bytes: &[u8], name: &str, options: &Options) -> Result<Imported> {

@@ -77,7 +77,7 @@ pub(super) fn import(bytes: &[u8], name: &str, options: &Options) -> Result<Impo
     };
     let model = Canonical { architecture, tensors: file.tensors };
     model.validate()?;
-    Ok(Imported { model, notes: Vec::new() })
+    Ok(Imported { model, notes: Vec::new(), assumptions: Vec::new() })
 }
 
 fn port(name: &str, size: usize, from: &str) -> Port {

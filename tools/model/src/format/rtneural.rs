@@ -94,7 +94,9 @@ pub(super) fn import(bytes: &[u8], name: &str, options: &Options) -> Result<Impo
     let file: File = parsed(bytes)?;
     let (inputs, layers, tensors) = layers::described(file.in_shape, file.layers)?;
     let description = Description { inputs: vec![inputs], layers, ..Description::default() };
-    description.model("keras3", &tensors, None, &format!("{name}, RTNeural"))
+    let imported = description.model("keras3", &tensors, None, &format!("{name}, RTNeural"))?;
+    // RTNeural itself runs a model as one endless state.
+    Ok(Imported { assumptions: Vec::new(), ..imported })
 }
 
 fn parsed<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {

@@ -12,6 +12,7 @@ mod integers;
 mod layers;
 mod lower;
 mod lstm;
+mod options;
 mod rows;
 mod schema;
 

@@ -139,6 +139,12 @@ impl Case<'_> {
         })
     }
 
+    /// A flag among the arguments of an inner layer; it is not consumed.
+    pub fn inner_flag(&self, layer: &str, name: &str) -> Result<Option<bool>> {
+        let value = self.args.get(layer).and_then(|layer| layer.get("config")?.get(name));
+        value.map(|value| value.as_bool().ok_or_else(|| unsupported(name, value))).transpose()
+    }
+
     pub fn ignore_where(&mut self, such: impl Fn(&str) -> bool) {
         self.args.retain(|name, _| !such(name));
     }

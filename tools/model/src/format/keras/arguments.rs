@@ -14,9 +14,17 @@ type Args = Map<String, Json>;
 pub(super) fn is_of_training(argument: &str) -> bool {
     const ENDS: [&str; 3] = ["_initializer", "_regularizer", "_constraint"];
     const NAMES: &str = "name dtype seed dropout recurrent_dropout unit_forget_bias implementation unroll \
-                         batch_input_shape batch_shape build_config noise_shape input_dtype autocast \
-                         quantization_config";
+                         batch_input_shape batch_shape build_config noise_shape input_dtype autocast";
     NAMES.split(' ').any(|name| name == argument) || ENDS.iter().any(|end| argument.ends_with(end))
+}
+
+/// Whether a dtype is that of a layer with float weights. A policy is an object in a file; those of quantized layers have
+/// other classes or, as texts, name two types.
+fn is_of_floats(dtype: &Json) -> bool {
+    match dtype.get("class_name") {
+        Some(class) => ["DTypePolicy", "FloatDTypePolicy", "Policy", "PolicyV1"].iter().any(|known| class == known),
+        None => !dtype.as_str().is_some_and(|name| name.contains("_from_")),
+    }
 }
 
 /// Translates a description from the names of Keras 1 to those of Keras 2.
@@ -37,10 +45,17 @@ pub(super) fn arguments(generation: Generation, class: &str, config: &Args, laye
     if let Some((_, own)) = class.split_once('>') {
         return Err(custom_object(layer, own));
     }
-    if let Some(policy) = config.get("dtype").and_then(|dtype| dtype.get("class_name"))
-        && policy.as_str().is_some_and(|policy| policy.starts_with("Quantized"))
-    {
+    if let Some(policy) = config.get("dtype").filter(|dtype| !is_of_floats(dtype)) {
         return Err(ImportError::Unsupported(one_line(&format!("layer {layer:?} with dtype {policy}"))));
+    }
+    // Their weights are others than those of the layer that the class names.
+    let adds_weights = |(name, value): &(&String, &Json)| match name.as_str() {
+        "renorm" => **value == Json::Bool(true),
+        "lora_rank" => !value.is_null(),
+        _ => false,
+    };
+    if let Some((name, value)) = config.iter().find(adds_weights) {
+        return Err(ImportError::Unsupported(one_line(&format!("layer {layer:?} with {name} = {value}"))));
     }
     let is_trained = |name: &str, value: &Json| name == "trainable" && *value == Json::Bool(true);
     config.retain(|name, value| !(is_of_training(name) || is_trained(name, value)));
@@ -76,8 +91,8 @@ pub(super) fn idle_directions(generation: Generation, class: &str, args: &mut Ma
     if class != "Bidirectional" || !matches!(generation, Generation::First | Generation::Alone) {
         return;
     }
-    for key in ["layer", "backward_layer"] {
-        if let Some(inner) = args.get_mut(key).and_then(|inner| inner.get_mut("config")?.as_object_mut()) {
+    for key in DIRECTIONS {
+        if let Some(inner) = inner_args(args, key) {
             inner.insert("zero_output_for_mask".into(), false.into());
         }
     }
@@ -115,9 +130,18 @@ pub(super) fn over_time(layer: &mut LayerDescription) {
     let flag = |name: &str| args.and_then(|args| args.get(name)).and_then(Json::as_bool).unwrap_or(false);
     (layer.take, layer.stateful) =
         (if flag("return_sequences") { Take::Sequence } else { Take::Final }, flag("stateful"));
+    let moved = |name: &str| matches!(name, "return_sequences" | "stateful" | "return_state");
     if layer.class != "Bidirectional" {
-        for name in ["return_sequences", "stateful", "return_state"] {
-            layer.args.remove(name);
-        }
+        layer.args.retain(|name, _| !moved(name));
     }
+    for key in DIRECTIONS {
+        inner_args(&mut layer.args, key).into_iter().for_each(|args| args.retain(|name, _| !moved(name)));
+    }
+}
+
+/// The arguments of a `Bidirectional` that are layers.
+const DIRECTIONS: [&str; 2] = ["layer", "backward_layer"];
+
+fn inner_args<'a>(args: &'a mut Args, key: &str) -> Option<&'a mut Args> {
+    args.get_mut(key)?.get_mut("config")?.as_object_mut()
 }

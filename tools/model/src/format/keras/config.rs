@@ -276,7 +276,22 @@ fn parts<'a>(class: &str, config: &'a Json) -> Result<Vec<Part<'a>>> {
     }
     let Some(layers) = config.get("layers").unwrap_or(config).as_array() else { return wrong("it lists no layers") };
     wrong_if(layers.len() > MAX_LAYERS, format_args!("it has more than {MAX_LAYERS} layers"))?;
-    layers.iter().map(part).collect()
+    let parts: Vec<Part<'_>> = layers.iter().map(part).collect::<Result<_>>()?;
+    parts.iter().filter(|part| part.class == "InputLayer").try_for_each(known_input)?;
+    Ok(parts)
+}
+
+/// Refuses an input with an argument that may change what its layers read.
+fn known_input(part: &Part<'_>) -> Result<()> {
+    const KNOWN: [&str; 9] =
+        ["name", "dtype", "input_dtype", "sparse", "batch_shape", "batch_input_shape", "trainable", "build_config", "optional"];
+    let given = part.config.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null() && **value != Json::Bool(false));
+    match given.into_iter().find(|(name, _)| !KNOWN.contains(&name.as_str())) {
+        None => Ok(()),
+        Some((name, value)) => {
+            Err(ImportError::Unsupported(one_line(&format!("input {:?} with {name} = {value}", part.name))))
+        }
+    }
 }
 
 /// Paths of a model's layers in a Keras 3 file.

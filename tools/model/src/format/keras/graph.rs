@@ -156,7 +156,9 @@ fn reads<'a>(
     wrong_if(found.is_empty(), format_args!("layer {layer:?} is called without inputs"))?;
     let mut masked = false;
     for (keyword, value) in keywords.iter().filter_map(|json| json.as_object()).flatten() {
-        if value.is_null() || keyword == "training" {
+        // Dropout and normalizations act on inference too if a layer is called with `training=True`.
+        let inference = keyword == "training" && *value == Json::Bool(false);
+        if value.is_null() || inference {
             continue;
         }
         // Keras 3 lists the masks that it computes for the input of a Masking or an Embedding.
@@ -165,10 +167,18 @@ fn reads<'a>(
             let class = |read: &Read<'_>| by_name.get(read.0).and_then(|&k| nodes.get(k)).map(|node| node.class);
             made.iter().all(|read| matches!(class(read), Some("NotEqual" | "Any")))
         };
-        unsupported_if(!by_keras, one_line(&format!("layer {layer:?} called with {keyword}")))?;
+        unsupported_if(!by_keras, one_line(&format!("layer {layer:?} called with {}", called(keyword, value))))?;
         masked = true;
     }
     Ok((found, masked))
+}
+
+/// An argument of a call as an error shows it: a tensor only by its name, since it is a long description.
+fn called(keyword: &str, value: &Json) -> String {
+    match value {
+        Json::Bool(_) | Json::Number(_) | Json::String(_) => format!("{keyword} = {value}"),
+        _ => keyword.to_owned(),
+    }
 }
 
 fn read<'a>(list: &'a [Json], layer: &str) -> Result<Read<'a>> {
@@ -257,5 +267,7 @@ mod tests {
         let graph = json!({"a": [[["x", 0, 0, {"initial_state": [["b", 0, 1]]}]]]});
         assert!(order(&graph, "a").unwrap_err().contains("initial_state"));
         assert!(order(&json!({"a": [[["x", 0, 0, {"training": false, "mask": null}]]]}), "a").is_ok());
+        let trains = order(&json!({"a": [[["x", 0, 0, {"training": true}]]]}), "a");
+        assert_eq!(trains.unwrap_err(), "layer \"a\" called with training = true is not supported");
     }
 }

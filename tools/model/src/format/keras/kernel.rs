@@ -83,7 +83,6 @@ fn channels_last(case: &mut Case<'_>) -> Result<()> {
 }
 
 fn kernel(case: &mut Case<'_>, at: &Place<'_>, axes: usize, taps: [usize; 2], stride: [usize; 2]) -> Result<Kernel> {
-    channels_last(case)?;
     let stride = per_axis(case, "strides", axes)?.unwrap_or(stride);
     let dilation = per_axis(case, "dilation_rate", axes)?.unwrap_or([1, 1]);
     let mut kernel = Kernel { stride, dilation, ..Kernel::of(taps) }.checked()?;
@@ -138,6 +137,7 @@ fn finished(case: &mut Case<'_>, at: &mut Place<'_>, kernel: Kernel, mut layer: 
 }
 
 fn conv(case: &mut Case<'_>, at: &mut Place<'_>, axes: usize) -> Result<Signal> {
+    channels_last(case)?;
     let named = case.named("kernel")?;
     let (taps, [seen, filters]) = shape(named, axes)?;
     case.units("filters", filters)?;
@@ -154,6 +154,7 @@ fn conv(case: &mut Case<'_>, at: &mut Place<'_>, axes: usize) -> Result<Signal> 
 
 /// A depthwise convolution: each channel has its own kernel with `depth_multiplier` filters.
 fn depthwise_layer(case: &mut Case<'_>, at: &Place<'_>, axes: usize) -> Result<(Kernel, Layer)> {
+    channels_last(case)?;
     let named = case.named("depthwise_kernel")?;
     let (taps, [channels, multiplier]) = shape(named, axes)?;
     case.units("depth_multiplier", multiplier)?;
@@ -194,6 +195,7 @@ fn separable(case: &mut Case<'_>, at: &mut Place<'_>, axes: usize) -> Result<Sig
 }
 
 fn pool(case: &mut Case<'_>, at: &mut Place<'_>, axes: usize, how: &'static str) -> Result<Signal> {
+    channels_last(case)?;
     let taps = per_axis(case, "pool_size", axes)?.unwrap_or(if axes == 1 { [2, 1] } else { [2, 2] });
     let (_, _, channels) = at.image(axes)?;
     let kernel = kernel(case, at, axes, taps, taps)?;
@@ -249,11 +251,12 @@ fn zeros(case: &mut Case<'_>, at: &mut Place<'_>, axes: usize) -> Result<Signal>
 }
 
 fn flatten(case: &mut Case<'_>, at: &mut Place<'_>) -> Result<Signal> {
-    if at.x.shape.len() > 1 {
+    let x = at.x;
+    // With channels first, Keras moves the dimension after the batch to the end. A vector has no other dimension.
+    if x.shape.len() > 1 || (x.sequence && !at.each_step) {
         channels_last(case)?;
     }
     case.ignore("data_format");
-    let x = at.x;
     if at.each_step || !x.sequence {
         return Ok(Signal { shape: vec![x.source.size()], ..x.clone() });
     }

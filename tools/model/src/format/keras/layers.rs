@@ -18,7 +18,12 @@ use crate::format::{
 pub(crate) fn add(case: &mut Case<'_>, network: &mut Network, inputs: &[Signal], take: Take) -> Result<Signal> {
     case.ignore_where(|name| is_of_training(name) || name == "trainable");
     let masked = case.flag("masked", false)?;
-    let take = match case.given_flag("return_sequences")? {
+    let given = match case.cls.as_str() {
+        // Both directions have the same value.
+        "Bidirectional" => case.inner_flag("layer", "return_sequences")?,
+        _ => case.given_flag("return_sequences")?,
+    };
+    let take = match given {
         Some(true) => Take::Sequence,
         Some(false) if take == Take::Sequence => Take::Final,
         _ => take,
@@ -65,7 +70,7 @@ fn at_each_step(case: &mut Case<'_>, network: &mut Network, x: &Signal) -> Resul
 fn layers(case: &mut Case<'_>) -> Result<(Vec<Layer>, Option<bool>)> {
     case.ignore_where(|name| is_of_training(name) || name == "trainable");
     case.must_be("time_major", false)?;
-    case.ignore_all(&["return_sequences", "return_state", "input_length"]);
+    case.ignore_all(&["return_state", "input_length"]);
     unsupported_if(case.flag("stateful", false)?, "argument stateful (set it on the layer, not among its arguments)")?;
     let silent = case.given_flag("zero_output_for_mask")?;
     if case.cls != "RNN" {
@@ -151,11 +156,13 @@ fn bidirectional(case: &mut Case<'_>, network: &mut Network, x: &Signal, take: T
     let swapped = turned(&forward.1) || backward.as_ref().is_some_and(|(_, args)| !turned(args));
     unsupported_if(swapped, "a Bidirectional with its directions swapped")?;
     let backward = backward.unwrap_or_else(|| forward.clone());
+    let differ = forward.1.get("return_sequences") != backward.1.get("return_sequences");
+    unsupported_if(differ, "argument return_sequences that differs between the directions")?;
     let directions = [("forward", forward, Direction::Forward), ("backward", backward, Direction::Backward)];
     let mut outputs = Vec::new();
     for (name, (class, mut args), direction) in directions {
         args.remove("go_backwards");
-        args.remove("stateful");
+        args.remove("return_sequences");
         let (layers, silent) = case.scoped(class, args, &[name], layers)?;
         if !matches!(how.as_str(), "forward" | "backward") || how == name {
             let mut output = run(network, layers, x, direction)?;

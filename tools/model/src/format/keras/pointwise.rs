@@ -31,7 +31,7 @@ pub(super) fn add(case: &mut Case<'_>, network: &mut Network, x: &Signal, each_s
         "LayerNormalization" => layer_norm(case, network, x, each_step)?,
         "Normalization" => normalization(case, network, x, each_step)?,
         "Rescaling" => rescaling(case, network, x)?,
-        "PReLU" => prelu(case, network, x)?,
+        "PReLU" => prelu(case, network, x, each_step)?,
         "Activation" => {
             let function = take_function(case, "activation")?;
             add_function(network, x, function)?
@@ -124,8 +124,10 @@ fn embedding(case: &mut Case<'_>, network: &mut Network, x: &Signal) -> Result<S
 
 fn batch_norm(case: &mut Case<'_>, network: &mut Network, x: &Signal, each_step: bool) -> Result<Signal> {
     // At inference, only the statistics matter.
-    case.ignore_all(&["momentum", "renorm", "renorm_clipping", "renorm_momentum", "fused", "synchronized"]);
-    case.ignore("virtual_batch_size");
+    case.ignore_all(&["momentum", "fused", "synchronized", "virtual_batch_size"]);
+    // Refused before its weights are read.
+    case.must_be("renorm", false)?;
+    case.ignore_all(&["renorm_clipping", "renorm_momentum"]);
     last_axis(case, x, each_step)?;
     let epsilon = f64::from(case.number("epsilon")?.unwrap_or(1e-3));
     let mean = case.named("moving_mean")?;
@@ -217,23 +219,47 @@ fn rescaling(case: &mut Case<'_>, network: &mut Network, x: &Signal) -> Result<S
     Ok(scaled(network, x, gain, bias))
 }
 
-/// `max(x, 0) - alpha max(-x, 0)`, with an alpha for each feature of a step.
-fn prelu(case: &mut Case<'_>, network: &mut Network, x: &Signal) -> Result<Signal> {
-    case.ignore("shared_axes");
+/// `max(x, 0) - alpha max(-x, 0)`, with an alpha for each feature of a step, or shared along some of its dimensions.
+fn prelu(case: &mut Case<'_>, network: &mut Network, x: &Signal, each_step: bool) -> Result<Signal> {
     let alpha = case.named("alpha")?;
-    let size = x.source.size();
-    let last = channels(x);
-    let len = alpha.tensor.data.len();
-    if len != size && len != last || size == 0 {
-        return alpha.refuse(format!("{last} or {size} values are needed: the same at every step"));
+    let over_time = x.sequence && !each_step;
+    if let Some(shared) = case.size_or_sizes("shared_axes")? {
+        // Axes count from the batch.
+        let is_shared = |&axis: &usize| axis.checked_sub(1).and_then(|axis| alpha.tensor.shape.get(axis)) == Some(&1);
+        let (all, shape) = (shared.iter().all(is_shared), &alpha.tensor.shape);
+        unsupported_if(!all, format_args!("argument shared_axes = {shared:?} with an alpha of {shape:?}"))?;
     }
+    let size = x.source.size();
+    let dims: Vec<usize> = over_time.then_some(1).into_iter().chain(x.shape.iter().copied()).collect();
+    let Some(slopes) = spread(alpha.tensor, &dims) else {
+        return alpha.refuse(format!("{dims:?} or 1 in place of a dimension is needed (shared_axes)"));
+    };
     let positive = add_function(network, x, Function::Activation(Activation::Relu))?;
     let turned = add_function(network, x, Function::Activation(Activation::Affine { alpha: -1.0, beta: 0.0 }))?;
     let negative = add_function(network, &turned, Function::Activation(Activation::Relu))?;
-    let gain = alpha.tensor.data.iter().map(|alpha| -alpha).collect();
-    let negative = scaled(network, &negative, gain, vec![0.0; len]);
+    let (gain, bias) = (slopes.iter().map(|slope| -slope).collect(), vec![0.0; slopes.len()]);
+    let negative = scaled(network, &negative, gain, bias);
     let parts = [&positive.source, &negative.source];
     Ok(Signal { source: network.add(Layer::merge("add", 2, size), &parts), ..x.clone() })
+}
+
+/// The elements of a tensor with its dimensions of 1 repeated to those of `to`, from the first dimension that is not 1.
+/// The last dimensions are aligned; `None` if they do not fit.
+fn spread(tensor: &Tensor, to: &[usize]) -> Option<Vec<f32>> {
+    let ones = tensor.shape.iter().take_while(|&&dim| dim == 1).count();
+    let from = &tensor.shape[ones.min(tensor.shape.len().saturating_sub(1))..];
+    let to = &to[to.len().checked_sub(from.len())?..];
+    let mut all = tensor.data.clone();
+    let mut block = 1;
+    for (&from, &to) in from.iter().zip(to).rev() {
+        match from {
+            _ if from == to => {}
+            1 => all = all.chunks(block).flat_map(|block| std::iter::repeat_n(block, to)).flatten().copied().collect(),
+            _ => return None,
+        }
+        block = block.checked_mul(to).filter(|&block| block > 0)?;
+    }
+    (all.len() == block).then_some(all)
 }
 
 /// Adds a layer that has several inputs, if its class is one of these.
@@ -271,4 +297,24 @@ pub(super) fn several(case: &mut Case<'_>, network: &mut Network, inputs: &[Sign
     };
     let parts: Vec<&Source> = sources.iter().collect();
     Ok(Some(Signal { source: network.add(Layer::merge(how, parts.len(), size), &parts), mask, ..first.clone() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_dimensions_are_repeated() {
+        let of = |shape: &[usize], data: &[f32], to: &[usize]| {
+            spread(&Tensor { shape: shape.to_vec(), data: data.to_vec() }, to)
+        };
+        assert_eq!(of(&[2], &[1.0, 2.0], &[1, 3, 2]), Some(vec![1.0, 2.0]));
+        assert_eq!(of(&[1, 1, 2], &[1.0, 2.0], &[1, 3, 2]), Some(vec![1.0, 2.0]));
+        assert_eq!(of(&[2, 1], &[1.0, 2.0], &[2, 2]), Some(vec![1.0, 1.0, 2.0, 2.0]));
+        assert_eq!(of(&[2, 1, 2], &[1.0, 2.0, 3.0, 4.0], &[2, 2, 2]), Some(vec![1.0, 2.0, 1.0, 2.0, 3.0, 4.0, 3.0, 4.0]));
+        assert_eq!(of(&[1, 1], &[1.0], &[1, 3]), Some(vec![1.0; 3]));
+        assert_eq!(of(&[3, 1], &[1.0, 2.0, 3.0], &[1, 3]), None);
+        assert_eq!(of(&[3, 2], &[1.0; 6], &[2]), None);
+        assert_eq!(of(&[2], &[1.0; 2], &[0]), None);
+    }
 }

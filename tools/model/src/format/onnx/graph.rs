@@ -198,9 +198,7 @@ impl<'a> Session<'a> {
             _ => return Err("its condition is not known when the model is read".into()),
         };
         let name = if condition { "then_branch" } else { "else_branch" };
-        let attribute = node.attribute.iter().find(|attribute| attribute.name == name);
-        let graph =
-            attribute.and_then(|attribute| attribute.g.as_deref()).ok_or_else(|| format!("it has no {name}"))?;
+        let graph = self.attributes("then_branch else_branch")?.graph(name).ok_or_else(|| format!("it has no {name}"))?;
         fail_if(graph.output.len() < node.output.len(), format_args!("its {name} has {} outputs", graph.output.len()))?;
         self.scopes.push(initializers(graph)?);
         self.nodes(graph, depth + 1)?;
@@ -333,7 +331,11 @@ fn full_op(node: &NodeProto) -> String {
 #[derive(Clone, Copy)]
 pub(super) struct Attributes<'a>(&'a [AttributeProto]);
 
-impl Attributes<'_> {
+impl<'a> Attributes<'a> {
+    fn graph(&self, name: &str) -> Option<&'a GraphProto> {
+        self.0.iter().find(|attribute| attribute.name == name)?.g.as_deref()
+    }
+
     pub fn has(&self, name: &str) -> bool {
         self.0.iter().any(|attribute| attribute.name == name)
     }

@@ -83,8 +83,11 @@ impl Session<'_> {
 
     pub(super) fn pool(&mut self, op: &str, inputs: &[Option<Value>]) -> Result<Value, Stop> {
         let x = needed(inputs, 0)?;
-        let names = "auto_pad ceil_mode count_include_pad dilations kernel_shape pads storage_order strides";
-        let attributes = self.attributes(names)?;
+        let attributes = self.attributes(match op {
+            "MaxPool" => "auto_pad ceil_mode dilations kernel_shape pads storage_order strides",
+            "AveragePool" => "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides",
+            _ => "",
+        })?;
         let &[_, channels, ref sizes @ ..] = &x.shape[..] else { return Err(format!("X is {:?}", x.shape).into()) };
         fail_if(self.wanted() > 1, "its second output is used")?;
         fail_if(attributes.int("ceil_mode", 0)? != 0, "attribute ceil_mode = 1")?;

@@ -37,7 +37,10 @@ impl Session<'_> {
                     x.shape.get(start..end).unwrap_or_default().iter().map(|&dim| dim as i64).collect();
                 return Ok(Some(Value::ints(vec![dims.len()], dims)));
             }
-            "Size" => return Ok(Some(Value::ints(vec![], vec![needed(inputs, 0)?.len() as i64]))),
+            "Size" => {
+                self.attributes("")?;
+                return Ok(Some(Value::ints(vec![], vec![needed(inputs, 0)?.len() as i64])));
+            }
             "ConstantOfShape" => {
                 let to = needed(inputs, 0)?;
                 let shape: Result<Vec<usize>, _> = to.known_ints()?.iter().map(|&dim| usize::try_from(dim)).collect();
@@ -80,6 +83,7 @@ impl Session<'_> {
                 }));
             }
             "Range" => {
+                self.attributes("")?;
                 let ends: Result<Vec<i64>, String> = (0..3)
                     .map(|k| match needed(inputs, k)?.known_ints()? {
                         [one] => Ok(*one),
@@ -113,6 +117,7 @@ impl Session<'_> {
     fn arithmetic(&self, op: &str, inputs: &[Option<Value>]) -> Result<Option<Value>, Stop> {
         let x = needed(inputs, 0)?;
         let unary_int = |of: fn(i64) -> i64| -> Result<Option<Value>, Stop> {
+            self.attributes("")?;
             Ok(Some(Value::ints(x.shape.clone(), x.known_ints()?.iter().map(|&value| of(value)).collect())))
         };
         match (op, &x.data) {
@@ -120,6 +125,7 @@ impl Session<'_> {
             ("Neg", Data::Ints(_)) => return unary_int(i64::wrapping_neg),
             ("Abs", Data::Ints(_)) => return unary_int(i64::wrapping_abs),
             ("Where", Data::Ints(_)) => {
+                self.attributes("")?;
                 let (yes, no) = (needed(inputs, 1)?, needed(inputs, 2)?);
                 let shape = both(&both(&x.shape, &yes.shape)?, &no.shape)?;
                 let on = x.broadcast(&shape)?;
@@ -146,6 +152,10 @@ impl Session<'_> {
                 if let Some(given) = given(inputs, 1) {
                     axes = Some(given.known_ints()?.to_vec());
                 }
+                let none = axes.as_ref().is_none_or(Vec::is_empty);
+                if none && attributes.int("noop_with_empty_axes", 0)? != 0 {
+                    return Ok(Some(x));
+                }
                 let all = axes.is_none_or(|axes| axes.iter().all(|&on| axis(on, x.shape.len()) == Ok(0)));
                 if x.shape.len() > 1 || !all {
                     return Ok(None);
@@ -162,6 +172,7 @@ impl Session<'_> {
                 return Ok(Some(Value::ints(vec![1; if keeps { x.shape.len() } else { 0 }], vec![value])));
             }
             ("Sqrt" | "Exp" | "Log" | "Neg" | "Abs" | "Reciprocal", Data::Floats(data)) => {
+                self.attributes("")?;
                 let of: fn(f32) -> f32 = match op {
                     "Sqrt" => f32::sqrt,
                     "Exp" => f32::exp,
@@ -180,7 +191,8 @@ impl Session<'_> {
             "Equal" | "Less" | "Greater" | "LessOrEqual" | "GreaterOrEqual" => {}
             _ => return Ok(None),
         }
-        self.attributes("fmod")?;
+        let attributes = self.attributes(if op == "Mod" { "fmod" } else { "" })?;
+        let op = if attributes.int("fmod", 0)? != 0 { "fmod" } else { op };
         let shape = both(&x.shape, &y.shape)?;
         let (a, b) = (x.broadcast(&shape)?, y.broadcast(&shape)?);
         if let (Data::Ints(a), Data::Ints(b)) = (&a.data, &b.data) {
@@ -204,6 +216,8 @@ fn of_ints(op: &str, a: i64, b: i64) -> Option<i64> {
         "Mul" => a.wrapping_mul(b),
         "Div" => a.checked_div(b)?,
         "Mod" => a.checked_rem(b).map(|rest| if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })?,
+        // The sign is that of the dividend.
+        "fmod" => a.checked_rem(b)?,
         "Min" => a.min(b),
         "Max" => a.max(b),
         "Pow" => a.checked_pow(u32::try_from(b).ok()?)?,
@@ -224,6 +238,7 @@ fn of_floats(op: &str, a: f32, b: f32) -> Option<f32> {
         "Sub" => a - b,
         "Mul" => a * b,
         "Div" => a / b,
+        "fmod" => a % b,
         "Min" => a.min(b),
         "Max" => a.max(b),
         "Pow" => a.powf(b),

@@ -85,7 +85,7 @@ impl Session<'_> {
                     (0.0, max) if max >= f32::MAX => Ok(Some(Activation::Relu)),
                     _ => {
                         let limits = "0 and 1, 0 and 6, 1 and -1, or 0 and more";
-                        Err(format!("it clips to {min} and {max}; {limits} are supported").into())
+                        Err(format!("it clips to min = {min:e} and max = {max:e}; {limits} are supported").into())
                     }
                 }
             }
@@ -192,8 +192,11 @@ impl Session<'_> {
     fn batch_norm(&mut self, inputs: &[Option<Value>]) -> Result<Value, Stop> {
         let x = needed(inputs, 0)?;
         let attributes = self.attributes("epsilon momentum spatial training_mode is_test")?;
-        let training = attributes.int("training_mode", 0)? != 0 || attributes.int("spatial", 1)? != 1;
-        fail_if(training || self.wanted() > 1, "it normalizes by the batch, as in training")?;
+        for (name, usual) in [("training_mode", 0), ("spatial", 1)] {
+            let given = attributes.int(name, usual)?;
+            fail_if(given != usual, format_args!("attribute {name} = {given}"))?;
+        }
+        fail_if(self.wanted() > 1, "it normalizes by the batch, as in training")?;
         let epsilon = f64::from(attributes.float("epsilon", 1e-5)?);
         let channels = *x.shape.get(1).ok_or("it has no channels")?;
         let mut vectors = Vec::new();
@@ -216,8 +219,9 @@ impl Session<'_> {
         let x = needed(inputs, 0)?;
         let rank = x.shape.len();
         let attributes = self.attributes("axis epsilon stash_type")?;
-        let other = attributes.int("stash_type", 1)? != 1 || self.wanted() > 1;
-        fail_if(other, "its mean and deviation are used, or its numbers are not f32")?;
+        let stash = attributes.int("stash_type", 1)?;
+        fail_if(stash != 1, format_args!("attribute stash_type = {stash} (other numbers than f32)"))?;
+        fail_if(self.wanted() > 1, "its mean and deviation are used")?;
         let over: Vec<usize> = (axis(attributes.int("axis", -1)?, rank)?..rank).collect();
         let count: usize = over.iter().map(|&k| x.shape[k]).product();
         for &k in &over {

@@ -320,6 +320,14 @@ impl<'g> Evaluator<'g> {
 
     /// Evaluates a node whose inputs are known. An empty reason means that the op is not supported.
     pub(super) fn outputs(&mut self, node: usize) -> Outputs {
+        let outputs = self.computed(node)?;
+        if !matches!(*outputs, [Value::Dead | Value::Failed(_)]) {
+            self.graph.check_attributes(node)?;
+        }
+        Ok(outputs)
+    }
+
+    fn computed(&mut self, node: usize) -> Outputs {
         let op = self.op(node);
         match op {
             "Const" => return self.constant(node),

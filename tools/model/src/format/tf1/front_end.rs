@@ -5,6 +5,7 @@ use tidegate::front_end::{First, MelCorners, Spectrum, Window};
 use super::graph::{Graph, GraphNode, Source};
 use super::symbol::fail_if;
 use crate::canonical::Mfcc;
+use crate::format::description::Assumption;
 use crate::format::graphdef::{STRING, attr_value::Value as Attr};
 
 /// DecodeWav takes the rate from the file. TensorFlow's speech commands models are trained and fed at this rate.
@@ -23,9 +24,18 @@ pub struct FrontEnd {
 }
 
 impl FrontEnd {
+    /// The sample rate, which a graph leaves to the wav file.
+    pub fn assumption(&self) -> Assumption {
+        Assumption {
+            what: format!("its sounds have {SAMPLE_RATE} samples a second, since DecodeWav leaves the rate to the file"),
+            option: "--front-end FILE",
+        }
+    }
+
     /// Reads the settings of DecodeWav, AudioSpectrogram and Mfcc, and computes the number of frames.
     pub fn read(graph: &Graph<'_>, node: usize) -> Result<Self, String> {
         let inputs = |node: usize, op: &str, count: usize| {
+            graph.check_attributes(node)?;
             let GraphNode { def, inputs, .. } = &graph.nodes[node];
             match def.op == op && inputs.len() == count {
                 true => Ok(inputs.iter().map(|&input| graph.behind(input)).collect::<Vec<Source>>()),

@@ -8,7 +8,7 @@ impl Evaluator<'_> {
         self.graph.channels_last(node)?;
         let strides = self.graph.sizes(node, "strides")?.ok_or("it has no strides")?;
         let dilations = self.graph.sizes(node, "dilations")?.unwrap_or([1, 1]);
-        match self.graph.text(node, "padding", "") {
+        match self.graph.text(node, "padding", "")? {
             "VALID" => Ok((strides, dilations, false)),
             "SAME" => Ok((strides, dilations, true)),
             other => Err(format!("its padding is {other:.20?}, but must be VALID or SAME")),

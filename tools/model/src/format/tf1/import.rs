@@ -1,7 +1,7 @@
 //! Import of a whole frozen graph: the nodes are evaluated to expressions, and the expressions are lowered to layers.
 
 use super::graph::{Graph, Source, malformed};
-use super::{cells::unsupported_if, evaluate::Evaluator, lower::Lowering};
+use super::{cells::unsupported_if, evaluate::Evaluator, front_end::FrontEnd, lower::Lowering};
 use crate::format::{description::Imported, graphdef::NodeDef};
 use crate::{canonical::Schedule, error::Result};
 
@@ -29,6 +29,7 @@ pub fn import_graph(nodes: &[NodeDef], name: &str, window: Option<usize>) -> Res
         per_clip &= lowering.output(output, &graph.nodes[end].def.name)?;
     }
     let front_end = front_end.filter(|front_end| Some(front_end.node) == lowering.input_node());
+    let assumptions = front_end.iter().map(FrontEnd::assumption).collect();
     let steps = lowering.steps.and_then(|steps| u32::try_from(steps).ok());
     let beyond = latest.is_some_and(|latest| lowering.steps.is_none_or(|steps| latest >= steps as i64));
     unsupported_if(beyond, "a sequence_length with more steps than the graph's input has")?;
@@ -42,7 +43,7 @@ pub fn import_graph(nodes: &[NodeDef], name: &str, window: Option<usize>) -> Res
     model.architecture.front_end = front_end.map(|front_end| front_end.mfcc);
     model.architecture.schedule = schedule;
     model.validate()?;
-    Ok(Imported { model, notes })
+    Ok(Imported { model, notes, assumptions })
 }
 
 /// The nodes that no other node uses.

@@ -25,7 +25,8 @@ impl Evaluator<'_> {
                 let len = data.len() as Dim;
                 let wrap = |value: Dim| if value < 0 { value.saturating_add(len) } else { value };
                 let shrinks = self.graph.int(node, "shrink_axis_mask", 0)? == 1;
-                let from = if self.graph.int(node, "begin_mask", 0)? == 1 { 0 } else { wrap(begin) };
+                let masked = self.graph.int(node, "begin_mask", 0)? == 1 && !shrinks;
+                let from = if masked { 0 } else { wrap(begin) };
                 if shrinks {
                     let element = usize::try_from(from).ok().and_then(|index| data.get(index)).copied();
                     return match element {
@@ -52,6 +53,7 @@ impl Evaluator<'_> {
                 self.ints(false, scalars.iter().map(|(_, data)| data[0]).collect())
             }
             ("Max" | "Min", [(_, data), _]) if !data.is_empty() => {
+                self.graph.must_not(node, &["keep_dims"])?;
                 let found = match op {
                     _ if data.iter().all(|&value| value == data[0]) => Some(data[0]),
                     _ if !known(data) => None,
@@ -66,10 +68,12 @@ impl Evaluator<'_> {
             ("Squeeze", [(_, data)]) if data.len() == 1 => self.ints(true, data.to_vec()),
             ("Reshape", [(_, data), (_, [-1] | [1])]) => self.ints(false, data.to_vec()),
             ("Prod", [(_, data), _]) => {
+                self.graph.must_not(node, &["keep_dims"])?;
                 let product = self.arena.product(data)?;
                 self.ints(true, vec![product])
             }
             ("GatherV2", [(false, data), (is_scalar, indices), _]) => {
+                fail_if(self.graph.int(node, "batch_dims", 0)? != 0, "its batch_dims must be 0")?;
                 let picked = indices.iter().map(|&k| data.get(usize::try_from(k).ok()?).copied());
                 let picked: Option<Vec<Dim>> = picked.collect();
                 self.ints(*is_scalar, picked.ok_or("it takes elements that its vector does not have")?)

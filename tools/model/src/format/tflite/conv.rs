@@ -8,16 +8,6 @@ use super::schema::Operator;
 use crate::canonical::Tensor;
 use crate::format::{axis::Axis, layer::Layer, refuse::fail_if};
 
-/// Fields of the schema's `Conv2DOptions`.
-mod option {
-    pub const PADDING: usize = 0;
-    pub const STRIDE_WIDTH: usize = 1;
-    pub const STRIDE_HEIGHT: usize = 2;
-    pub const ACTIVATION: usize = 3;
-    pub const DILATION_WIDTH: usize = 4;
-    pub const DILATION_HEIGHT: usize = 5;
-}
-
 /// The value `SAME` of the schema's `Padding`.
 const SAME: i8 = 0;
 
@@ -28,26 +18,26 @@ impl Reader<'_> {
         let &[1, height, width, channels] = x.shape.as_slice() else {
             return Err(format!("its input is {:?}, not [1, height, width, channels]", x.shape).into());
         };
-        let rows = self.rows(operator, option::ACTIVATION, x.counts, Precision::OfProducts)?;
+        let rows = self.rows(operator, x.counts, Precision::OfProducts)?;
         let Rows { shape: weights_shape, weights: data, bias, activation, integers } = rows;
         let &[filters, kernel_height, kernel_width, seen] = weights_shape.as_slice() else {
             return Err(format!("its weights are {weights_shape:?}").into());
         };
         let fits = seen > 0 && channels.is_multiple_of(seen) && filters.is_multiple_of(channels / seen);
         fail_if(!fits, format_args!("its weights see {seen} of {channels} channels"))?;
-        let padding = operator.option(option::PADDING, SAME)?;
+        let padding = operator.option("padding", SAME)?;
         fail_if(!(0..=1).contains(&padding), format_args!("attribute padding is {padding}"))?;
-        let number = |field: usize, name: &str| -> Result<usize, Trouble> {
-            let value = operator.option(field, 1_i32)?;
+        let number = |name: &str| -> Result<usize, Trouble> {
+            let value = operator.option(name, 1_i32)?;
             match usize::try_from(value) {
                 Ok(value) if value > 0 => Ok(value),
                 _ => Err(format!("attribute {name} is {value}").into()),
             }
         };
-        let stride_width = number(option::STRIDE_WIDTH, "stride_w")?;
-        let stride_height = number(option::STRIDE_HEIGHT, "stride_h")?;
-        let dilation_width = number(option::DILATION_WIDTH, "dilation_w_factor")?;
-        let dilation_height = number(option::DILATION_HEIGHT, "dilation_h_factor")?;
+        let stride_width = number("stride_w")?;
+        let stride_height = number("stride_h")?;
+        let dilation_width = number("dilation_w_factor")?;
+        let dilation_height = number("dilation_h_factor")?;
         let placed = |length, kernel, stride, dilation| {
             let axis = Axis { length, kernel, stride, dilation };
             let placed = if padding == SAME { axis.same() } else { axis.padded(0, 0) };

@@ -82,6 +82,18 @@ impl<'a> Table<'a> {
         self.field(index)?.map_or(Ok(default), |at| T::read(self.bytes, at))
     }
 
+    /// Number of the last field that the table has, plus 1.
+    pub fn fields(&self) -> Result<usize> {
+        /// Maximum number of fields; tables of the schema have at most 25.
+        const MOST: usize = 64;
+        for index in (0..MOST).rev() {
+            if self.field(index)?.is_some() {
+                return Ok(index + 1);
+            }
+        }
+        Ok(0)
+    }
+
     pub fn table(&self, index: usize) -> Result<Option<Self>> {
         let Some(at) = self.field(index)? else { return Ok(None) };
         Ok(Some(Self { bytes: self.bytes, at: target(self.bytes, at)? }))

@@ -53,13 +53,11 @@ impl Reader<'_> {
     }
 
     pub(super) fn dense(&mut self, operator: &Operator<'_>) -> Refused {
-        const ACTIVATION: usize = 0;
-        const WEIGHTS_FORMAT: usize = 1;
         let x = self.value(operator, 0)?;
-        let other = operator.option(WEIGHTS_FORMAT, 0_i8)? != 0;
+        let other = operator.option("weights_format", 0_i8)? != 0;
         fail_if(other, "attribute weights_format is not DEFAULT, which is not supported")?;
         let shape = self.output_shape(operator)?;
-        let rows = self.rows(operator, ACTIVATION, x.counts, Precision::OfScales)?;
+        let rows = self.rows(operator, x.counts, Precision::OfScales)?;
         let Rows { shape: weights_shape, weights, bias, activation, integers } = rows;
         let &[units, features] = weights_shape.as_slice() else { return Err("its weights are not a matrix".into()) };
         let misfit = bias.as_ref().is_some_and(|bias| bias.len() != units);
@@ -107,17 +105,16 @@ impl Reader<'_> {
 
     /// Slices that keep the last step or all steps.
     pub(super) fn strided_slice(&mut self, operator: &Operator<'_>) -> Refused {
-        const BEGIN_MASK: usize = 0;
-        const END_MASK: usize = 1;
-        const SHRINK_MASK: usize = 4;
         let x = self.value(operator, 0)?;
         self.same_counts(operator, &x)?;
-        for (field, name) in [(2, "ellipsis_mask"), (3, "new_axis_mask")] {
-            let is_set = operator.option(field, 0_i32)? != 0;
+        let mask = |name: &str| operator.option(name, 0_i32);
+        let set = [("ellipsis_mask", mask("ellipsis_mask")? != 0), ("new_axis_mask", mask("new_axis_mask")? != 0)];
+        // With an offset, the ends count from the beginnings.
+        let offset = ("offset", operator.option("offset", 0_u8)? != 0);
+        for (name, is_set) in set.into_iter().chain([offset]) {
             fail_if(is_set, format_args!("attribute {name} is set, which is not supported"))?;
         }
-        let mask = |field: usize| operator.option(field, 0_i32);
-        let (begins, ends, shrinks) = (mask(BEGIN_MASK)?, mask(END_MASK)?, mask(SHRINK_MASK)?);
+        let (begins, ends, shrinks) = (mask("begin_mask")?, mask("end_mask")?, mask("shrink_axis_mask")?);
         let mut list = |index: usize| -> Result<Vec<i64>, Trouble> {
             match self.integers(operator, index, Type::I32)? {
                 Some((_, values, _)) if values.len() == x.shape.len() => Ok(values),
@@ -168,7 +165,7 @@ impl Reader<'_> {
     pub(super) fn softmax(&mut self, operator: &Operator<'_>) -> Refused {
         let x = self.value(operator, 0)?;
         let shape = self.output_shape(operator)?;
-        let beta = operator.option(0, 0.0_f32)?;
+        let beta = operator.option("beta", 0.0_f32)?;
         let classes = x.shape.last().copied().unwrap_or(1);
         let output = self.output_counts(operator)?;
         let x = self.in_rows_of(x, classes)?;

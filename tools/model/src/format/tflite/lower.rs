@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate::internals::activation::Activation;
-
 use super::integers::{Counted, Counts, Multiplier};
-use super::schema::{Model, Operator, Quantization, Type, activation, floats, integers};
+use super::schema::{Model, Operator, Quantization, Type, floats, integers};
 use super::{malformed, unsupported};
 use crate::format::refuse::{err_if, fail_if, unsupported_if};
 use crate::format::{Imported, layer::Layer, network::Network, network::Source};
@@ -109,14 +107,6 @@ impl<T: Into<String>> From<T> for Trouble {
     }
 }
 
-impl Operator<'_> {
-    /// The fused activation in this field of the options.
-    pub fn activation(&self, field: usize) -> Result<Activation, Trouble> {
-        let code = self.option(field, 0_i8)?;
-        Ok(activation(code).ok_or_else(|| format!("attribute fused_activation_function is {code}"))?)
-    }
-}
-
 impl<'a> Reader<'a> {
     pub fn new(model: &'a Model<'a>, bytes: usize) -> Self {
         let mut network = Network::new();
@@ -147,7 +137,7 @@ impl<'a> Reader<'a> {
             model.architecture.schedule = Schedule::Windows { frames, every: frames };
             model.validate()?;
         }
-        Ok(Imported { model, notes })
+        Ok(Imported { model, notes, assumptions: Vec::new() })
     }
 
     /// The name of the operator's output, which TFLite uses as the node's name.
@@ -290,8 +280,9 @@ impl<'a> Reader<'a> {
                 let node = self.node(operator);
                 return Err(ImportError::UnreadOp { node, op: operator.name() }.into());
             }
-        };
-        value.map(Some)
+        }?;
+        operator.check_options()?;
+        Ok(Some(value))
     }
 
     /// Number of the tensor at input `index` of an operator; `None` if it is left out.

@@ -5,6 +5,7 @@ use tidegate::internals::{activation::Activation, cell::CellKind};
 
 use super::integers::{Counted, Multiplier};
 use super::lower::{Along, Reader, Refused, Trouble, Value};
+use super::options::FUSED;
 use super::schema::{Operator, Type, activation};
 use crate::canonical::Tensor;
 use crate::format::{layer::Layer, refuse::fail_if};
@@ -30,15 +31,6 @@ mod input {
     pub const GAINS: usize = 20;
 }
 
-/// Fields of the operator's options.
-mod option {
-    pub const ACTIVATION: usize = 0;
-    pub const CELL_CLIP: usize = 1;
-    pub const PROJECTION_CLIP: usize = 2;
-    pub const TIME_MAJOR: usize = 3;
-    pub const DIAGONAL: usize = 5;
-}
-
 const GATES: [&str; 4] = ["input", "forget", "cell", "output"];
 /// Constant that TFLite adds to a variance: `kNormalizationConstant`.
 const EPSILON: f32 = 1e-8;
@@ -50,8 +42,8 @@ const PREACT_BITS: i32 = 12;
 impl Reader<'_> {
     pub(super) fn lstm(&mut self, operator: &Operator<'_>) -> Refused {
         let x = self.value(operator, input::X)?;
-        let time_major = operator.option(option::TIME_MAJOR, 0_u8)? != 0;
-        let diagonal = operator.option(option::DIAGONAL, 0_u8)? != 0;
+        let time_major = operator.option("time_major", 0_u8)? != 0;
+        let diagonal = operator.option("diagonal_recurrent_tensors", 0_u8)? != 0;
         fail_if(diagonal, "attribute diagonal_recurrent_tensors is set, which is not supported")?;
         let steps_at = usize::from(!time_major);
         let x = match (x.shape.len(), x.along) {
@@ -85,8 +77,8 @@ impl Reader<'_> {
         Ok(Value { shape, along: x.along, ..value })
     }
 
-    fn clip(operator: &Operator<'_>, field: usize, name: &str) -> Result<f32, Trouble> {
-        let clip = operator.option(field, 0.0_f32)?;
+    fn clip(operator: &Operator<'_>, name: &str) -> Result<f32, Trouble> {
+        let clip = operator.option(name, 0.0_f32)?;
         if clip >= 0.0 && clip.is_finite() { Ok(clip) } else { Err(format!("attribute {name} is {clip}").into()) }
     }
 
@@ -124,11 +116,11 @@ impl Reader<'_> {
             let gains = self.gates(operator, (input::GAINS, "layer_norm_coefficients", units), None, coupled)?;
             layer = layer.option("gate_norm").param("epsilon", EPSILON).tensor("gate_gain", gains);
         }
-        let cell_clip = Self::clip(operator, option::CELL_CLIP, "cell_clip")?;
+        let cell_clip = Self::clip(operator, "cell_clip")?;
         if cell_clip > 0.0 {
             layer = layer.param("cell_clip", cell_clip);
         }
-        let projection_clip = Self::clip(operator, option::PROJECTION_CLIP, "proj_clip")?;
+        let projection_clip = Self::clip(operator, "proj_clip")?;
         if let Some((shape, data)) = projection {
             let needed = [size, units];
             fail_if(shape != needed, format_args!("its projection_weights are {shape:?}, not {needed:?}"))?;
@@ -140,7 +132,7 @@ impl Reader<'_> {
                 layer = layer.param("projection_clip", projection_clip);
             }
         }
-        let activation = operator.activation(option::ACTIVATION)?;
+        let activation = operator.activation()?;
         let layer = layer.activation("cell_activation", activation).activation("output_activation", activation);
         let source = self.network.add(layer, &[&x.source]);
         Ok(Value { source, counts: None, ..x.clone() })
@@ -188,9 +180,9 @@ impl Reader<'_> {
             fail_if(found, format_args!("it has {what}, which integers do not support"))?;
         }
         // Unlike the float kernels, the integer kernels support no other activation.
-        let code = operator.option(option::ACTIVATION, 0_i8)?;
+        let code = operator.option(FUSED, 0_i8)?;
         let (other, wanted) = (activation(code) != Some(Activation::Tanh), "not TANH, which integers do not support");
-        fail_if(other, format_args!("attribute fused_activation_function is {code}, {wanted}"))?;
+        fail_if(other, format_args!("attribute {FUSED} is {code}, {wanted}"))?;
         let number = |index: usize| self.port(operator, index).ok_or_else(|| format!("its input {index} is missing"));
         let (hidden, cell) = (number(input::HIDDEN)?, number(input::CELL)?);
         let shown = operator.intermediates.get(SHOWN).copied().flatten().ok_or("it has no effective_hidden_scale")?;
@@ -205,7 +197,7 @@ impl Reader<'_> {
         let fits = cell_bits.fract() == 0.0 && (9.0..=15.0).contains(&cell_bits) && cell.zero_point == 0;
         fail_if(!fits, format_args!("its cell_state has scale {}, not 2^-15 to 2^-9", cell.scale))?;
         // As in C, the quotient is truncated; if it is 0, nothing is clipped.
-        let cell_clip = Self::clip(operator, option::CELL_CLIP, "cell_clip")? / cell.scale;
+        let cell_clip = Self::clip(operator, "cell_clip")? / cell.scale;
         let cell_clip = match cell_clip.min(32_767.0) as i32 {
             0 => 1 << 15,
             clip => clip,

@@ -4,6 +4,7 @@ use tidegate::internals::activation::Activation;
 
 use super::integers::{Counted, Counts, Multiplier, limits};
 use super::lower::{Reader, Trouble};
+use super::options::FUSED;
 use super::schema::{Operator, Type, activation};
 use crate::format::refuse::fail_if;
 
@@ -31,17 +32,15 @@ pub struct Rows {
 }
 
 impl Reader<'_> {
-    /// The weights (input 1) and the bias (input 2) of an operator. `fused` is the option for its activation, `input`
-    /// the quantization of its input.
+    /// The weights (input 1) and the bias (input 2) of an operator. `input` is the quantization of its input.
     pub fn rows(
         &mut self,
         operator: &Operator<'_>,
-        fused: usize,
         input: Option<Counts>,
         precision: Precision,
     ) -> Result<Rows, Trouble> {
         let Some(input) = input else {
-            let activation = operator.activation(fused)?;
+            let activation = operator.activation()?;
             let (shape, weights) = self.floats(operator, 1)?.ok_or("its weights are missing")?;
             let bias = self.floats(operator, 2)?.map(|(_, data)| data);
             return Ok(Rows { shape, weights, bias, activation, integers: None });
@@ -59,10 +58,10 @@ impl Reader<'_> {
             None => vec![0_i32; count],
             Some((shape, ..)) => return Err(format!("its bias is {shape:?}, not [{count}]").into()),
         };
-        let code = operator.option(fused, 0_i8)?;
+        let code = operator.option(FUSED, 0_i8)?;
         let activation = activation(code).and_then(|of| Some((of, limits(of, output)?)));
         let (activation, limits) = activation
-            .ok_or_else(|| format!("attribute fused_activation_function is {code}, which integers do not support"))?;
+            .ok_or_else(|| format!("attribute {FUSED} is {code}, which integers do not support"))?;
         let scales = quantization.scales;
         let scale_of = |row: usize| scales[if scales.len() == 1 { 0 } else { row }];
         let mut rows = Vec::new();

@@ -96,8 +96,12 @@ pub struct Operator<'a> {
     pub outputs: Vec<Option<usize>>,
     /// Numbers of tensors that hold the quantization of intermediate results.
     pub intermediates: Vec<Option<usize>>,
+    /// Number of the options' type in the schema's `BuiltinOptions`.
+    pub options_type: u8,
     /// `None` if all options have their defaults.
     pub options: Option<Table<'a>>,
+    /// Whether it has options of the schema's second list, `BuiltinOptions2`.
+    pub has_more_options: bool,
 }
 
 impl<'a> Model<'a> {
@@ -167,7 +171,9 @@ impl<'a> Model<'a> {
             inputs: list(1)?,
             outputs: list(2)?,
             intermediates: list(8)?,
+            options_type: table.scalar(3, 0)?,
             options: table.table(4)?,
+            has_more_options: table.scalar(11, 0_u8)? != 0,
         })
     }
 
@@ -213,6 +219,10 @@ impl<'a> Tensor<'a> {
 
     pub fn quantization(&self) -> Result<Option<Quantization>> {
         let Some(table) = self.table.table(4)? else { return Ok(None) };
+        let details = table.scalar(4, 0_u8)?;
+        if details != 0 {
+            return Err(unsupported(format!("tensor {:?} with quantization details of type {details}", self.name()?)));
+        }
         let most = crate::canonical::MAX_SIZE;
         let (scales, zero_points): (Vec<f32>, Vec<i64>) = (table.numbers(2, most)?, table.numbers(3, most)?);
         if scales.is_empty() {
@@ -228,14 +238,6 @@ impl<'a> Tensor<'a> {
 }
 
 impl Operator<'_> {
-    /// A field of the operator's options, or `default` if they do not have it.
-    pub fn option<T: super::flat::Scalar>(&self, field: usize, default: T) -> Result<T> {
-        match &self.options {
-            Some(options) => options.scalar(field, default),
-            None => Ok(default),
-        }
-    }
-
     /// Name of the operator in the schema, or its number if the operator is not in the table.
     pub fn name(&self) -> String {
         const CUSTOM: i32 = 32;

@@ -93,8 +93,8 @@ fn pool(case: &mut Case<'_>, network: &mut Network, x: &Signal, axes: usize, how
     }
     let taps = per_axis(case, "kernel_size", axes)?
         .ok_or_else(|| ImportError::Unsupported("a pooling without its kernel_size".into()))?;
-    let counts_padding = case.flag("count_include_pad", how == "average")?;
-    unsupported_if(case.given("divisor_override"), "argument divisor_override")?;
+    // Only an average has this argument.
+    let counts_padding = how == "average" && case.flag("count_include_pad", true)?;
     let kernel = kernel(case, axes, taps, taps)?;
     unsupported_if(counts_padding && kernel.before != [0, 0], "an average that counts its padding")?;
     kernel.slide(network, x, Layer::new(CellKind::Pool, 0, channels).option(how), (width, channels))
@@ -105,11 +105,20 @@ fn over_time(case: &mut Case<'_>, network: &mut Network, x: &Signal, how: &'stat
     picture::pool_over_time(network, x, 1, how)
 }
 
+/// Number of dimensions in PyTorch: the batch, time, and those of a step.
+pub(super) fn rank(x: &Signal) -> i64 {
+    1 + i64::from(x.sequence) + x.shape.len() as i64
+}
+
 /// Flattens each step (`start_dim` 2) or the whole sequence (`start_dim` 1) in the order of PyTorch's elements.
 /// `channels_first` says whether PyTorch has the channels before the other dimensions.
 fn flatten(case: &mut Case<'_>, network: &mut Network, x: &Signal) -> Result<Signal> {
-    case.ignore("end_dim");
-    let start = case.size("start_dim")?.unwrap_or(1);
+    let end = case.integer("end_dim")?.unwrap_or(-1);
+    let partial = end != -1 && end != rank(x) - 1;
+    unsupported_if(partial, format_args!("argument end_dim = {end} (the last dimension is the end)"))?;
+    let start = case.integer("start_dim")?.unwrap_or(1);
+    let known = start == 1 || (start == 2 && x.sequence);
+    unsupported_if(!known, format_args!("argument start_dim = {start}"))?;
     let first = match case.given_flag("channels_first")? {
         given if start == 1 && x.sequence => {
             needs_window_if(x.source.rows().is_none(), "a flattened sequence")?;

@@ -58,10 +58,11 @@ fn recurrent(case: &mut Case<'_>, network: &mut Network, x: &Signal, take: Take,
     let projected = named(case, "weight_hr_l0");
     let bidirectional = named(case, "weight_ih_l0_reverse");
     let count = (1..).find(|k| !named(case, &format!("weight_ih_l{k}"))).unwrap_or(1);
+    let projection = if kind == CellKind::Lstm && !cell { case.size("proj_size")? } else { None };
     let arguments = Arguments {
         kind,
         bias: case.flag("bias", true)?,
-        projected: kind == CellKind::Lstm && !cell && case.size("proj_size")?.map_or(projected, |size| size > 0),
+        projected: projection.map_or(projected, |size| size > 0),
         nonlinearity: match kind {
             CellKind::Elman => Some(case.activation("nonlinearity", Activation::Tanh)?),
             _ => None,
@@ -92,7 +93,8 @@ fn recurrent(case: &mut Case<'_>, network: &mut Network, x: &Signal, take: Take,
                 reorder(&mut layer, "input_weights", order);
             }
             let input = ("input_size", input.filter(|_| k == 0), layer.input_size);
-            for (name, given, found) in [input, ("hidden_size", hidden, layer.hidden_size)] {
+            let projection = ("proj_size", projection.filter(|&size| size > 0), layer.output_size);
+            for (name, given, found) in [input, ("hidden_size", hidden, layer.hidden_size), projection] {
                 given.map_or(Ok(()), |given| agree(name, given, found))?;
             }
             let given: usize = sources.iter().map(Source::size).sum();

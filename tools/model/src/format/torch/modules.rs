@@ -3,7 +3,7 @@
 
 use tidegate::internals::{activation::Activation, cell::CellKind};
 
-use super::{kernel, reorder};
+use super::{kernel, kernel::rank, reorder};
 use crate::error::{ImportError, Result};
 use crate::format::refuse::unsupported_if;
 use crate::format::signal::in_order;
@@ -14,10 +14,11 @@ use crate::format::{case::Case, description::Take, layer::Layer, network::Networ
 pub(super) fn add(case: &mut Case<'_>, network: &mut Network, inputs: &[Signal], take: Take) -> Result<Option<Signal>> {
     let Some(x) = inputs.first() else { return Ok(None) };
     let value = match case.cls.as_str() {
-        "Concat" | "Add" | "Multiply" => {
-            case.ignore("dim");
+        "Concat" => {
+            over_features(case, x)?;
             several(case, network, inputs)?
         }
+        "Add" | "Multiply" => several(case, network, inputs)?,
         _ if inputs.len() != 1 => return Err(ImportError::Unsupported(format!("{} inputs", inputs.len()))),
         "Identity" => x.clone(),
         "Dropout" | "AlphaDropout" | "FeatureAlphaDropout" | "Dropout1d" | "Dropout2d" => {
@@ -95,11 +96,18 @@ fn batch_norm(case: &mut Case<'_>, network: &mut Network, x: &Signal) -> Result<
     BatchNorm { mean, variance, gain, bias, epsilon }.add(network, x)
 }
 
+/// Takes the argument `dim`, which must be the last dimension, the features.
+fn over_features(case: &mut Case<'_>, x: &Signal) -> Result<()> {
+    let dim = case.integer("dim")?.unwrap_or(-1);
+    let other = dim != -1 && dim != rank(x) - 1;
+    unsupported_if(other, format_args!("argument dim = {dim} (the features are the last dimension)"))?;
+    // Channels, which are last here, are before the other dimensions in PyTorch.
+    unsupported_if(x.shape.len() > 1, format_args!("{} over one dimension of an image", case.cls))
+}
+
 fn softmax(case: &mut Case<'_>, x: &Signal) -> Result<Layer> {
     in_order(x)?;
-    let dim = case.integer("dim")?.unwrap_or(-1);
-    let other = dim != -1 && dim != if x.sequence { 2 } else { 1 };
-    unsupported_if(other, format_args!("argument dim = {dim} (the features are the last dimension)"))?;
+    over_features(case, x)?;
     let size = x.source.size();
     Ok(Layer::new(CellKind::Softmax, size, size))
 }

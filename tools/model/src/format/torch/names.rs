@@ -65,6 +65,15 @@ fn doubt(modules: &[Module]) -> Option<String> {
         }
         _ => return Some("its names do not determine how its layers follow each other".into()),
     }
+    // Files list modules in the order of their definition or of the alphabet, not in that of their calls.
+    if let [embedding @ .., recurrent, linear] = modules
+        && (linear.input, linear.output) == (recurrent.output, recurrent.input)
+        && embedding.iter().all(|embedding| embedding.output == linear.input)
+        && rest.len() == 2
+    {
+        let (linear, recurrent) = (&linear.layer.name, &recurrent.layer.name);
+        return Some(format!("its names and sizes fit {linear:?} before {recurrent:?} as well as after it"));
+    }
     let pairs = modules.iter().zip(modules.iter().skip(1));
     let apart = pairs.filter(|(from, to)| from.output != to.input).map(|(from, to)| {
         let (from, to, sizes) = (&from.layer.name, &to.layer.name, (from.output, to.input));

@@ -1,0 +1,250 @@
+//! What every importer does with every attribute, found out by importing: `frameworks/attributes/*.zip` hold a model for
+//! each attribute of each supported layer or operator, as its framework wrote it, and the output that the framework
+//! computed. An attribute is
+//!
+//! - honoured if the output differs from that of the default and the imported model computes it,
+//! - harmless if the output is that of the default and the imported model computes it,
+//! - refused if the import fails with an error that names it.
+//!
+//! Anything else fails the test. The tables in the documentation list the results.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Read;
+
+use serde::Deserialize;
+use tidegate::{Numeric, State};
+use tidegate_model::backend::Engine;
+use tidegate_model::canonical::{Canonical, Tensor};
+use tidegate_model::format::onnx::open;
+use tidegate_model::format::{Options, import_bytes_with};
+use tidegate_tests::images::AlignedBytes;
+use tidegate_tests::import::ALONE;
+use tidegate_tests::tolerance::worst;
+use zip::ZipArchive;
+
+use super::{holds, repository};
+
+/// Largest allowed difference from the framework's output.
+const TOLERANCE: f32 = 2e-5;
+/// An attribute that has the same result in this many layers or more gets one row for all of them.
+const SHARED: usize = 6;
+
+/// The content of `cases.json`.
+#[derive(Deserialize)]
+struct Record {
+    framework: String,
+    cases: Vec<Case>,
+}
+
+/// A model, and the output of its framework.
+#[derive(Deserialize)]
+struct Case {
+    cls: String,
+    /// Empty for the model with the default of every attribute; `*_initializer` stands for all that end so.
+    attribute: String,
+    value: String,
+    file: String,
+    /// Rows of a step each.
+    input: Vec<Vec<f32>>,
+    /// Dimensions of the input of an ONNX graph.
+    #[serde(default)]
+    shape: Vec<usize>,
+    output: Vec<f32>,
+    /// Dimensions of the output of an ONNX graph.
+    #[serde(default)]
+    output_shape: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    Honoured,
+    Harmless,
+    Refused,
+}
+
+const OUTCOMES: [Outcome; 3] = [Outcome::Honoured, Outcome::Harmless, Outcome::Refused];
+
+/// The outcomes of an attribute by the value that was tried.
+pub type Values = Vec<(String, Outcome)>;
+/// Attributes of each class.
+pub type Table = BTreeMap<String, BTreeMap<String, Values>>;
+
+fn archive(name: &str) -> (Record, BTreeMap<String, Vec<u8>>) {
+    let path = repository().join(format!("tests/frameworks/attributes/{name}.zip"));
+    let file = File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut archive = ZipArchive::new(file).expect("the file is an archive");
+    let mut files = BTreeMap::new();
+    for index in 0..archive.len() {
+        let mut entry = archive.by_index(index).expect("the archive has the entry");
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes).expect("the entry can be read");
+        files.insert(entry.name().expect("the name is text").into_owned(), bytes);
+    }
+    let record = files.remove("cases.json").expect("the archive has cases.json");
+    (serde_json::from_slice(&record).expect("cases.json is a record"), files)
+}
+
+/// The output of a model for all steps, and at the end of the sequence.
+fn run(model: &Canonical, rows: &[Vec<f32>]) -> Vec<f32> {
+    let image = AlignedBytes::pack(model, Numeric::F32);
+    let model = image.model();
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
+    let (mut all, mut y) = (Vec::new(), vec![0.0; model.output_size()]);
+    for step in 0..=rows.len() {
+        let done = match rows.get(step) {
+            Some(row) => model.step_ports(&mut state, &mut scratch, &[row], &mut [&mut y]),
+            None => model.finish(&mut state, &mut scratch, &mut [&mut y]),
+        };
+        if done.expect("every length is right").has_output() {
+            all.extend_from_slice(&y);
+        }
+    }
+    all
+}
+
+/// The output of the imported model, or the error of the import.
+fn imported(case: &Case, bytes: &[u8]) -> Result<Tensor, String> {
+    if !case.file.ends_with(".onnx") {
+        let model = import_bytes_with(bytes, &case.file, &ALONE).map_err(|error| error.to_string())?.model;
+        return Ok(Tensor { shape: Vec::new(), data: run(&model, &case.input) });
+    }
+    let (imported, interface) = open(bytes, &case.file, &Options::default()).map_err(|error| error.to_string())?;
+    let image = AlignedBytes::pack(&imported.model, Numeric::F32);
+    let name = interface.sole_input().expect("the graph has one input").to_owned();
+    let input = Tensor { shape: case.shape.clone(), data: case.input.concat() };
+    let outputs = interface.run(&Engine::from(&image.model()), &[(name, input)].into());
+    Ok(outputs.map_err(|error| error.to_string())?.pop_first().expect("the graph has an output").1)
+}
+
+/// Whether two outputs differ; their dimensions count if they are known.
+fn differ(a: &Tensor, b: &Tensor) -> bool {
+    let off = worst(a.data.iter().zip(&b.data).map(|(a, b)| (a - b).abs()));
+    a.shape != b.shape || a.data.len() != b.data.len() || !(off <= TOLERANCE)
+}
+
+impl Case {
+    fn expected(&self) -> Tensor {
+        Tensor { shape: self.output_shape.clone(), data: self.output.clone() }
+    }
+}
+
+fn outcome(case: &Case, base: &Case, bytes: &[u8]) -> Result<Outcome, String> {
+    match imported(case, bytes) {
+        Err(error) if case.attribute.is_empty() => Err(error),
+        Err(error) => {
+            // A call's argument and the end of a name are shown with more text around them here.
+            let name = case.attribute.trim_start_matches("call ").trim_start_matches('*');
+            if error.contains(name) { Ok(Outcome::Refused) } else { Err(format!("it is refused without its name: {error}")) }
+        }
+        Ok(output) if differ(&output, &case.expected()) => {
+            let (of, wanted) = (output.data.len(), case.output.len());
+            let off = worst(output.data.iter().zip(&case.output).map(|(a, b)| (a - b).abs()));
+            Err(format!("it computes {of} numbers, {off:e} off the {wanted} of the framework"))
+        }
+        Ok(_) if differ(&case.expected(), &base.expected()) => Ok(Outcome::Honoured),
+        Ok(_) => Ok(Outcome::Harmless),
+    }
+}
+
+/// The results of all cases of an archive, added to `table`. Returns the framework and its version.
+fn found(name: &str, table: &mut Table) -> String {
+    let (record, files) = archive(name);
+    let mut wrong = Vec::new();
+    let bases: BTreeMap<&str, &Case> =
+        record.cases.iter().filter(|case| case.attribute.is_empty()).map(|case| (case.cls.as_str(), case)).collect();
+    for case in &record.cases {
+        let Case { cls, attribute, value, file, .. } = case;
+        let base = bases.get(cls.as_str()).unwrap_or_else(|| panic!("{name}: {cls} has no case without attributes"));
+        match outcome(case, base, &files[file]) {
+            Ok(_) if attribute.is_empty() => {
+                table.entry(cls.clone()).or_default();
+            }
+            Ok(outcome) => {
+                let values = table.entry(cls.clone()).or_default().entry(attribute.clone()).or_default();
+                values.push((value.clone(), outcome));
+            }
+            Err(reason) => wrong.push(format!("{name} {cls} {attribute} = {value} ({file}): {reason}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), record.cases.len(), wrong.join("\n"));
+    record.framework
+}
+
+/// The outcome of an attribute whose values all have the same one.
+fn single(values: &Values) -> Option<Outcome> {
+    let outcomes: BTreeSet<Outcome> = values.iter().map(|(_, outcome)| *outcome).collect();
+    outcomes.first().copied().filter(|_| outcomes.len() == 1)
+}
+
+/// The attributes with this outcome. An attribute with several outcomes is listed with its values.
+fn listed(attributes: &BTreeMap<String, Values>, wanted: Outcome, shared: &BTreeMap<String, Outcome>) -> String {
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for (name, values) in attributes.iter().filter(|(name, _)| !shared.contains_key(*name)) {
+        for (value, _) in values.iter().filter(|(_, outcome)| *outcome == wanted) {
+            let shown = value.replace('\'', "\"");
+            names.insert(if single(values).is_some() { format!("`{name}`") } else { format!("`{name} = {shown}`") });
+        }
+    }
+    names.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+/// The table of an importer: a row for each class, after one for the attributes that have the same outcome everywhere.
+fn rows(table: &Table, what: &str) -> String {
+    let mut everywhere: BTreeMap<&str, Vec<Option<Outcome>>> = BTreeMap::new();
+    for (name, values) in table.values().flatten() {
+        everywhere.entry(name).or_default().push(single(values));
+    }
+    let alike = |outcomes: &Vec<Option<Outcome>>| {
+        let first = outcomes.first().copied().flatten()?;
+        (outcomes.len() >= SHARED && outcomes.iter().all(|outcome| *outcome == Some(first))).then_some(first)
+    };
+    let shared: BTreeMap<String, Outcome> =
+        everywhere.iter().filter_map(|(name, outcomes)| Some(((*name).to_owned(), alike(outcomes)?))).collect();
+    let mut text = format!("| {what} | honoured | harmless | refused |\n|---|---|---|---|\n");
+    let common = OUTCOMES.map(|wanted| {
+        let names = shared.iter().filter(|(_, outcome)| **outcome == wanted).map(|(name, _)| format!("`{name}`"));
+        names.collect::<Vec<_>>().join(", ")
+    });
+    if !shared.is_empty() {
+        text += &row("every one that has it", &common);
+    }
+    let (with, without): (Vec<_>, Vec<_>) = table.iter().partition(|(_, of)| of.keys().any(|name| !shared.contains_key(name)));
+    for (class, attributes) in with {
+        text += &row(&format!("`{class}`"), &OUTCOMES.map(|wanted| listed(attributes, wanted, &shared)));
+    }
+    if !without.is_empty() {
+        let names = without.iter().map(|(class, _)| format!("`{class}`")).collect::<Vec<_>>().join(", ");
+        text += &format!("\nWithout others: {names}.\n");
+    }
+    text
+}
+
+fn row(name: &str, cells: &[String; 3]) -> String {
+    let cells = cells.iter().map(|cell| if cell.is_empty() { " |".to_owned() } else { format!(" {cell} |") });
+    format!("| {name} |{}\n", cells.collect::<String>())
+}
+
+/// Compares the block of a page with the results for these archives.
+fn page(page: &str, archives: &[&str], what: &str) {
+    let mut table = Table::new();
+    let frameworks: Vec<String> = archives.iter().map(|name| found(name, &mut table)).collect();
+    println!("{page}: tried with {}", frameworks.join(" and "));
+    written(page, &table, what);
+}
+
+/// Compares the block of a page with these results.
+pub fn written(page: &str, table: &Table, what: &str) {
+    holds(page, "attributes", &rows(table, what));
+}
+
+#[test]
+fn every_argument_of_keras_s_layers_is_honoured_harmless_or_refused() {
+    page("docs/keras.md", &["keras2", "keras3"], "layer");
+}
+
+#[test]
+fn every_attribute_of_onnx_s_operators_is_honoured_harmless_or_refused() {
+    page("docs/onnx.md", &["onnx"], "operator");
+}

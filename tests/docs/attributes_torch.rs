@@ -1,0 +1,292 @@
+//! What the importer of PyTorch does with every argument that a layer of an `--arch` file may have. The arguments are
+//! those of PyTorch 2.5. An argument is honoured if the model differs from that of the default, and harmless if the model
+//! is the same. `frameworks.rs` compares the numbers of the honoured ones with PyTorch's.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tidegate_model::canonical::{Canonical, Tensor};
+use tidegate_model::format::Description;
+
+use super::attributes::{Outcome, Table, written};
+
+/// A class: its arguments, the size of its input, and its tensors, as in `weight 3x2, bias 3`.
+struct Class {
+    class: &'static str,
+    args: &'static str,
+    input: &'static str,
+    tensors: &'static str,
+    /// Arguments, a value of each in JSON, and the tensors if they differ.
+    tries: &'static [(&'static str, &'static str, &'static str)],
+}
+
+const FOREIGN: [(&str, &str, &str); 3] = [("device", "\"cpu\"", ""), ("dtype", "\"float32\"", ""), ("unheard_of", "1", "")];
+
+const CLASSES: [Class; 24] = [
+    Class {
+        class: "LSTM",
+        args: "{}",
+        input: "3",
+        tensors: "weight_ih_l0 8x3, weight_hh_l0 8x2, bias_ih_l0 8, bias_hh_l0 8",
+        tries: &[
+            ("input_size", "4", ""),
+            ("hidden_size", "3", ""),
+            ("num_layers", "2", "weight_ih_l0 8x3, weight_hh_l0 8x2, bias_ih_l0 8, bias_hh_l0 8, weight_ih_l1 8x2, weight_hh_l1 8x2, bias_ih_l1 8, bias_hh_l1 8"),
+            ("bias", "false", "weight_ih_l0 8x3, weight_hh_l0 8x2"),
+            ("batch_first", "true", ""),
+            ("dropout", "0.5", ""),
+            ("bidirectional", "true", "weight_ih_l0 8x3, weight_hh_l0 8x2, bias_ih_l0 8, bias_hh_l0 8, weight_ih_l0_reverse 8x3, weight_hh_l0_reverse 8x2, bias_ih_l0_reverse 8, bias_hh_l0_reverse 8"),
+            ("proj_size", "1", "weight_ih_l0 8x3, weight_hh_l0 8x1, bias_ih_l0 8, bias_hh_l0 8, weight_hr_l0 1x2"),
+            ("proj_size", "2", "weight_ih_l0 8x3, weight_hh_l0 8x1, bias_ih_l0 8, bias_hh_l0 8, weight_hr_l0 1x2"),
+        ],
+    },
+    Class {
+        class: "GRU",
+        args: "{}",
+        input: "3",
+        tensors: "weight_ih_l0 6x3, weight_hh_l0 6x2, bias_ih_l0 6, bias_hh_l0 6",
+        tries: &[
+            ("input_size", "4", ""),
+            ("hidden_size", "3", ""),
+            ("num_layers", "2", "weight_ih_l0 6x3, weight_hh_l0 6x2, bias_ih_l0 6, bias_hh_l0 6, weight_ih_l1 6x2, weight_hh_l1 6x2, bias_ih_l1 6, bias_hh_l1 6"),
+            ("bias", "false", "weight_ih_l0 6x3, weight_hh_l0 6x2"),
+            ("batch_first", "true", ""),
+            ("dropout", "0.5", ""),
+            ("bidirectional", "true", "weight_ih_l0 6x3, weight_hh_l0 6x2, bias_ih_l0 6, bias_hh_l0 6, weight_ih_l0_reverse 6x3, weight_hh_l0_reverse 6x2, bias_ih_l0_reverse 6, bias_hh_l0_reverse 6"),
+        ],
+    },
+    Class {
+        class: "RNN",
+        args: "{}",
+        input: "3",
+        tensors: "weight_ih_l0 2x3, weight_hh_l0 2x2, bias_ih_l0 2, bias_hh_l0 2",
+        tries: &[
+            ("input_size", "4", ""),
+            ("hidden_size", "3", ""),
+            ("num_layers", "2", "weight_ih_l0 2x3, weight_hh_l0 2x2, bias_ih_l0 2, bias_hh_l0 2, weight_ih_l1 2x2, weight_hh_l1 2x2, bias_ih_l1 2, bias_hh_l1 2"),
+            ("nonlinearity", "\"relu\"", ""),
+            ("bias", "false", "weight_ih_l0 2x3, weight_hh_l0 2x2"),
+            ("batch_first", "true", ""),
+            ("dropout", "0.5", ""),
+            ("bidirectional", "true", "weight_ih_l0 2x3, weight_hh_l0 2x2, bias_ih_l0 2, bias_hh_l0 2, weight_ih_l0_reverse 2x3, weight_hh_l0_reverse 2x2, bias_ih_l0_reverse 2, bias_hh_l0_reverse 2"),
+        ],
+    },
+    Class {
+        class: "LSTMCell",
+        args: "{}",
+        input: "3",
+        tensors: "weight_ih 8x3, weight_hh 8x2, bias_ih 8, bias_hh 8",
+        tries: &[("input_size", "4", ""), ("hidden_size", "3", ""), ("bias", "false", "weight_ih 8x3, weight_hh 8x2")],
+    },
+    Class {
+        class: "GRUCell",
+        args: "{}",
+        input: "3",
+        tensors: "weight_ih 6x3, weight_hh 6x2, bias_ih 6, bias_hh 6",
+        tries: &[("input_size", "4", ""), ("hidden_size", "3", ""), ("bias", "false", "weight_ih 6x3, weight_hh 6x2")],
+    },
+    Class {
+        class: "RNNCell",
+        args: "{}",
+        input: "3",
+        tensors: "weight_ih 2x3, weight_hh 2x2, bias_ih 2, bias_hh 2",
+        tries: &[
+            ("input_size", "4", ""),
+            ("hidden_size", "3", ""),
+            ("bias", "false", "weight_ih 2x3, weight_hh 2x2"),
+            ("nonlinearity", "\"relu\"", ""),
+        ],
+    },
+    Class {
+        class: "Linear",
+        args: "{}",
+        input: "3",
+        tensors: "weight 2x3, bias 2",
+        tries: &[("in_features", "4", ""), ("out_features", "3", ""), ("bias", "false", "weight 2x3")],
+    },
+    Class {
+        class: "Conv1d",
+        args: "{}",
+        input: "4",
+        tensors: "weight 4x4x3, bias 4",
+        tries: &[
+            ("in_channels", "3", ""),
+            ("out_channels", "3", ""),
+            ("kernel_size", "2", ""),
+            ("stride", "2", ""),
+            ("padding", "1", ""),
+            ("padding", "\"same\"", ""),
+            ("dilation", "2", ""),
+            ("groups", "2", "weight 4x2x3, bias 4"),
+            ("bias", "false", "weight 4x4x3"),
+            ("padding_mode", "\"reflect\"", ""),
+        ],
+    },
+    Class {
+        class: "Conv2d",
+        args: "{}",
+        input: "[5, 4]",
+        tensors: "weight 4x4x3x2, bias 4",
+        tries: &[
+            ("in_channels", "3", ""),
+            ("out_channels", "3", ""),
+            ("kernel_size", "2", ""),
+            ("stride", "2", ""),
+            ("padding", "1", ""),
+            ("padding", "\"same\"", ""),
+            ("dilation", "2", ""),
+            ("groups", "2", "weight 4x2x3x2, bias 4"),
+            ("bias", "false", "weight 4x4x3x2"),
+            ("padding_mode", "\"reflect\"", ""),
+        ],
+    },
+    Class {
+        class: "MaxPool1d",
+        args: r#"{"kernel_size": 3}"#,
+        input: "4",
+        tensors: "",
+        tries: &[
+            ("kernel_size", "2", ""),
+            ("stride", "2", ""),
+            ("padding", "1", ""),
+            ("dilation", "2", ""),
+            ("return_indices", "true", ""),
+            ("ceil_mode", "true", ""),
+        ],
+    },
+    Class {
+        class: "AvgPool2d",
+        args: r#"{"kernel_size": 2}"#,
+        input: "[5, 4]",
+        tensors: "",
+        tries: &[
+            ("kernel_size", "3", ""),
+            ("stride", "1", ""),
+            ("padding", "1", ""),
+            ("ceil_mode", "true", ""),
+            ("count_include_pad", "false", ""),
+            ("divisor_override", "3", ""),
+        ],
+    },
+    Class { class: "AdaptiveAvgPool1d", args: r#"{"output_size": 1}"#, input: "4", tensors: "", tries: &[("output_size", "2", "")] },
+    Class {
+        class: "AdaptiveMaxPool1d",
+        args: r#"{"output_size": 1}"#,
+        input: "4",
+        tensors: "",
+        tries: &[("output_size", "2", ""), ("return_indices", "true", "")],
+    },
+    Class {
+        class: "Embedding",
+        args: "{}",
+        input: "1",
+        tensors: "weight 5x3",
+        tries: &[
+            ("num_embeddings", "4", ""),
+            ("embedding_dim", "4", ""),
+            ("padding_idx", "0", ""),
+            ("max_norm", "1.0", ""),
+            ("norm_type", "1.0", ""),
+            ("scale_grad_by_freq", "true", ""),
+            ("sparse", "true", ""),
+        ],
+    },
+    Class {
+        class: "LayerNorm",
+        args: "{}",
+        input: "3",
+        tensors: "weight 3, bias 3",
+        tries: &[
+            ("normalized_shape", "4", ""),
+            ("eps", "0.1", ""),
+            ("elementwise_affine", "false", "-"),
+            ("bias", "false", "weight 3"),
+        ],
+    },
+    Class {
+        class: "BatchNorm1d",
+        args: "{}",
+        input: "3",
+        tensors: "weight 3, bias 3, running_mean 3, running_var 3, num_batches_tracked 1",
+        tries: &[
+            ("num_features", "4", ""),
+            ("eps", "0.1", ""),
+            ("momentum", "0.5", ""),
+            ("affine", "false", "running_mean 3, running_var 3, num_batches_tracked 1"),
+            ("track_running_stats", "false", ""),
+        ],
+    },
+    Class { class: "Softmax", args: r#"{"dim": -1}"#, input: "3", tensors: "", tries: &[("dim", "1", ""), ("dim", "2", "")] },
+    Class { class: "Concat", args: r#"{"dim": -1}"#, input: "3", tensors: "", tries: &[("dim", "0", ""), ("dim", "1", ""), ("dim", "2", "")] },
+    Class {
+        class: "Flatten",
+        args: r#"{"start_dim": 2, "channels_first": true}"#,
+        input: "[5, 4]",
+        tensors: "",
+        tries: &[
+            ("start_dim", "0", ""),
+            ("start_dim", "1", ""),
+            ("start_dim", "3", ""),
+            ("end_dim", "-1", ""),
+            ("end_dim", "2", ""),
+            ("end_dim", "3", ""),
+            ("channels_first", "false", ""),
+        ],
+    },
+    Class { class: "LeakyReLU", args: "{}", input: "3", tensors: "", tries: &[("negative_slope", "0.2", ""), ("inplace", "true", "")] },
+    Class { class: "ELU", args: "{}", input: "3", tensors: "", tries: &[("alpha", "0.5", ""), ("inplace", "true", "")] },
+    Class { class: "GELU", args: "{}", input: "3", tensors: "", tries: &[("approximate", "\"tanh\"", "")] },
+    Class { class: "Softplus", args: "{}", input: "3", tensors: "", tries: &[("beta", "2.0", ""), ("threshold", "1.0", ""), ("threshold", "30.0", "")] },
+    Class { class: "Dropout", args: "{}", input: "3", tensors: "", tries: &[("p", "0.9", ""), ("inplace", "true", "")] },
+];
+
+/// Tensors of these names and shapes, below the layer's name.
+fn tensors(text: &str) -> BTreeMap<String, Tensor> {
+    let tensor = |entry: &str| {
+        let (name, shape) = entry.trim().split_once(' ').expect("a tensor has a name and a shape");
+        let shape: Vec<usize> = shape.split('x').map(|dim| dim.parse().expect("a dimension is a number")).collect();
+        let least = if name.ends_with("var") { 7.0 } else { 0.0 };
+        let value = |k: usize| (((7 * k + name.len()) % 13) as f32 - 6.0 + least) / 10.0;
+        (format!("layer.{name}"), Tensor { data: (0..shape.iter().product()).map(value).collect(), shape })
+    };
+    text.split(',').filter(|entry| !entry.trim_matches(['-', ' ']).is_empty()).map(tensor).collect()
+}
+
+fn model(of: &Class, args: &Value, named: &str) -> Result<Canonical, String> {
+    let input: Value = serde_json::from_str(of.input).expect("a size is JSON");
+    // A graph of one layer that passes on its input is no model.
+    let layers = json!([
+        {"name": "layer", "class": of.class, "args": args, "inputs": if of.class == "Concat" { vec!["x", "x"] } else { vec!["x"] }},
+        {"name": "end", "class": "Tanh"},
+    ]);
+    let text = json!({"inputs": [{"name": "x", "size": input, "steps": 6}], "layers": layers});
+    let description: Description = serde_json::from_value(text).expect("it is an architecture");
+    let tensors = tensors(if named.is_empty() { of.tensors } else { named });
+    description.model("torch", &tensors, None, "").map(|imported| imported.model).map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_argument_of_pytorch_s_layers_is_honoured_harmless_or_refused() {
+    let (mut table, mut wrong) = (Table::new(), Vec::new());
+    for of in &CLASSES {
+        let args: Value = serde_json::from_str(of.args).expect("arguments are JSON");
+        let base = model(of, &args, "").unwrap_or_else(|error| panic!("{}: {error}", of.class));
+        let found = table.entry(of.class.to_owned()).or_default();
+        for &(name, value, named) in of.tries.iter().chain(&FOREIGN) {
+            let mut args = args.clone();
+            args[name] = serde_json::from_str(value).expect("a value is JSON");
+            let outcome = match model(of, &args, named) {
+                Ok(model) if model == base => Outcome::Harmless,
+                Ok(_) => Outcome::Honoured,
+                Err(error) if error.contains(name) => Outcome::Refused,
+                Err(error) => {
+                    wrong.push(format!("{} {name} = {value} is refused without its name: {error}", of.class));
+                    continue;
+                }
+            };
+            found.entry(name.to_owned()).or_default().push((value.to_owned(), outcome));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    written("docs/pytorch.md", &table, "class");
+}
