@@ -136,7 +136,11 @@ fn outcome(case: &Case, base: &Case, bytes: &[u8]) -> Result<Outcome, String> {
         Err(error) => {
             // A call's argument and the end of a name are shown with more text around them here.
             let name = case.attribute.trim_start_matches("call ").trim_start_matches('*');
-            if error.contains(name) { Ok(Outcome::Refused) } else { Err(format!("it is refused without its name: {error}")) }
+            if error.contains(name) {
+                Ok(Outcome::Refused)
+            } else {
+                Err(format!("it is refused without its name: {error}"))
+            }
         }
         Ok(output) if differ(&output, &case.expected()) => {
             let (of, wanted) = (output.data.len(), case.output.len());
@@ -210,7 +214,8 @@ fn rows(table: &Table, what: &str) -> String {
     if !shared.is_empty() {
         text += &row("every one that has it", &common);
     }
-    let (with, without): (Vec<_>, Vec<_>) = table.iter().partition(|(_, of)| of.keys().any(|name| !shared.contains_key(name)));
+    let (with, without): (Vec<_>, Vec<_>) =
+        table.iter().partition(|(_, of)| of.keys().any(|name| !shared.contains_key(name)));
     for (class, attributes) in with {
         text += &row(&format!("`{class}`"), &OUTCOMES.map(|wanted| listed(attributes, wanted, &shared)));
     }

@@ -20,7 +20,8 @@ struct Class {
     tries: &'static [(&'static str, &'static str, &'static str)],
 }
 
-const FOREIGN: [(&str, &str, &str); 3] = [("device", "\"cpu\"", ""), ("dtype", "\"float32\"", ""), ("unheard_of", "1", "")];
+const FOREIGN: [(&str, &str, &str); 3] =
+    [("device", "\"cpu\"", ""), ("dtype", "\"float32\"", ""), ("unheard_of", "1", "")];
 
 const CLASSES: [Class; 24] = [
     Class {
@@ -31,11 +32,19 @@ const CLASSES: [Class; 24] = [
         tries: &[
             ("input_size", "4", ""),
             ("hidden_size", "3", ""),
-            ("num_layers", "2", "weight_ih_l0 8x3, weight_hh_l0 8x2, bias_ih_l0 8, bias_hh_l0 8, weight_ih_l1 8x2, weight_hh_l1 8x2, bias_ih_l1 8, bias_hh_l1 8"),
+            (
+                "num_layers",
+                "2",
+                "weight_ih_l0 8x3, weight_hh_l0 8x2, bias_ih_l0 8, bias_hh_l0 8, weight_ih_l1 8x2, weight_hh_l1 8x2, bias_ih_l1 8, bias_hh_l1 8",
+            ),
             ("bias", "false", "weight_ih_l0 8x3, weight_hh_l0 8x2"),
             ("batch_first", "true", ""),
             ("dropout", "0.5", ""),
-            ("bidirectional", "true", "weight_ih_l0 8x3, weight_hh_l0 8x2, bias_ih_l0 8, bias_hh_l0 8, weight_ih_l0_reverse 8x3, weight_hh_l0_reverse 8x2, bias_ih_l0_reverse 8, bias_hh_l0_reverse 8"),
+            (
+                "bidirectional",
+                "true",
+                "weight_ih_l0 8x3, weight_hh_l0 8x2, bias_ih_l0 8, bias_hh_l0 8, weight_ih_l0_reverse 8x3, weight_hh_l0_reverse 8x2, bias_ih_l0_reverse 8, bias_hh_l0_reverse 8",
+            ),
             ("proj_size", "1", "weight_ih_l0 8x3, weight_hh_l0 8x1, bias_ih_l0 8, bias_hh_l0 8, weight_hr_l0 1x2"),
             ("proj_size", "2", "weight_ih_l0 8x3, weight_hh_l0 8x1, bias_ih_l0 8, bias_hh_l0 8, weight_hr_l0 1x2"),
         ],
@@ -48,11 +57,19 @@ const CLASSES: [Class; 24] = [
         tries: &[
             ("input_size", "4", ""),
             ("hidden_size", "3", ""),
-            ("num_layers", "2", "weight_ih_l0 6x3, weight_hh_l0 6x2, bias_ih_l0 6, bias_hh_l0 6, weight_ih_l1 6x2, weight_hh_l1 6x2, bias_ih_l1 6, bias_hh_l1 6"),
+            (
+                "num_layers",
+                "2",
+                "weight_ih_l0 6x3, weight_hh_l0 6x2, bias_ih_l0 6, bias_hh_l0 6, weight_ih_l1 6x2, weight_hh_l1 6x2, bias_ih_l1 6, bias_hh_l1 6",
+            ),
             ("bias", "false", "weight_ih_l0 6x3, weight_hh_l0 6x2"),
             ("batch_first", "true", ""),
             ("dropout", "0.5", ""),
-            ("bidirectional", "true", "weight_ih_l0 6x3, weight_hh_l0 6x2, bias_ih_l0 6, bias_hh_l0 6, weight_ih_l0_reverse 6x3, weight_hh_l0_reverse 6x2, bias_ih_l0_reverse 6, bias_hh_l0_reverse 6"),
+            (
+                "bidirectional",
+                "true",
+                "weight_ih_l0 6x3, weight_hh_l0 6x2, bias_ih_l0 6, bias_hh_l0 6, weight_ih_l0_reverse 6x3, weight_hh_l0_reverse 6x2, bias_ih_l0_reverse 6, bias_hh_l0_reverse 6",
+            ),
         ],
     },
     Class {
@@ -63,12 +80,20 @@ const CLASSES: [Class; 24] = [
         tries: &[
             ("input_size", "4", ""),
             ("hidden_size", "3", ""),
-            ("num_layers", "2", "weight_ih_l0 2x3, weight_hh_l0 2x2, bias_ih_l0 2, bias_hh_l0 2, weight_ih_l1 2x2, weight_hh_l1 2x2, bias_ih_l1 2, bias_hh_l1 2"),
+            (
+                "num_layers",
+                "2",
+                "weight_ih_l0 2x3, weight_hh_l0 2x2, bias_ih_l0 2, bias_hh_l0 2, weight_ih_l1 2x2, weight_hh_l1 2x2, bias_ih_l1 2, bias_hh_l1 2",
+            ),
             ("nonlinearity", "\"relu\"", ""),
             ("bias", "false", "weight_ih_l0 2x3, weight_hh_l0 2x2"),
             ("batch_first", "true", ""),
             ("dropout", "0.5", ""),
-            ("bidirectional", "true", "weight_ih_l0 2x3, weight_hh_l0 2x2, bias_ih_l0 2, bias_hh_l0 2, weight_ih_l0_reverse 2x3, weight_hh_l0_reverse 2x2, bias_ih_l0_reverse 2, bias_hh_l0_reverse 2"),
+            (
+                "bidirectional",
+                "true",
+                "weight_ih_l0 2x3, weight_hh_l0 2x2, bias_ih_l0 2, bias_hh_l0 2, weight_ih_l0_reverse 2x3, weight_hh_l0_reverse 2x2, bias_ih_l0_reverse 2, bias_hh_l0_reverse 2",
+            ),
         ],
     },
     Class {
@@ -168,7 +193,13 @@ const CLASSES: [Class; 24] = [
             ("divisor_override", "3", ""),
         ],
     },
-    Class { class: "AdaptiveAvgPool1d", args: r#"{"output_size": 1}"#, input: "4", tensors: "", tries: &[("output_size", "2", "")] },
+    Class {
+        class: "AdaptiveAvgPool1d",
+        args: r#"{"output_size": 1}"#,
+        input: "4",
+        tensors: "",
+        tries: &[("output_size", "2", "")],
+    },
     Class {
         class: "AdaptiveMaxPool1d",
         args: r#"{"output_size": 1}"#,
@@ -216,8 +247,20 @@ const CLASSES: [Class; 24] = [
             ("track_running_stats", "false", ""),
         ],
     },
-    Class { class: "Softmax", args: r#"{"dim": -1}"#, input: "3", tensors: "", tries: &[("dim", "1", ""), ("dim", "2", "")] },
-    Class { class: "Concat", args: r#"{"dim": -1}"#, input: "3", tensors: "", tries: &[("dim", "0", ""), ("dim", "1", ""), ("dim", "2", "")] },
+    Class {
+        class: "Softmax",
+        args: r#"{"dim": -1}"#,
+        input: "3",
+        tensors: "",
+        tries: &[("dim", "1", ""), ("dim", "2", "")],
+    },
+    Class {
+        class: "Concat",
+        args: r#"{"dim": -1}"#,
+        input: "3",
+        tensors: "",
+        tries: &[("dim", "0", ""), ("dim", "1", ""), ("dim", "2", "")],
+    },
     Class {
         class: "Flatten",
         args: r#"{"start_dim": 2, "channels_first": true}"#,
@@ -233,11 +276,35 @@ const CLASSES: [Class; 24] = [
             ("channels_first", "false", ""),
         ],
     },
-    Class { class: "LeakyReLU", args: "{}", input: "3", tensors: "", tries: &[("negative_slope", "0.2", ""), ("inplace", "true", "")] },
-    Class { class: "ELU", args: "{}", input: "3", tensors: "", tries: &[("alpha", "0.5", ""), ("inplace", "true", "")] },
+    Class {
+        class: "LeakyReLU",
+        args: "{}",
+        input: "3",
+        tensors: "",
+        tries: &[("negative_slope", "0.2", ""), ("inplace", "true", "")],
+    },
+    Class {
+        class: "ELU",
+        args: "{}",
+        input: "3",
+        tensors: "",
+        tries: &[("alpha", "0.5", ""), ("inplace", "true", "")],
+    },
     Class { class: "GELU", args: "{}", input: "3", tensors: "", tries: &[("approximate", "\"tanh\"", "")] },
-    Class { class: "Softplus", args: "{}", input: "3", tensors: "", tries: &[("beta", "2.0", ""), ("threshold", "1.0", ""), ("threshold", "30.0", "")] },
-    Class { class: "Dropout", args: "{}", input: "3", tensors: "", tries: &[("p", "0.9", ""), ("inplace", "true", "")] },
+    Class {
+        class: "Softplus",
+        args: "{}",
+        input: "3",
+        tensors: "",
+        tries: &[("beta", "2.0", ""), ("threshold", "1.0", ""), ("threshold", "30.0", "")],
+    },
+    Class {
+        class: "Dropout",
+        args: "{}",
+        input: "3",
+        tensors: "",
+        tries: &[("p", "0.9", ""), ("inplace", "true", "")],
+    },
 ];
 
 /// Tensors of these names and shapes, below the layer's name.

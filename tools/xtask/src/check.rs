@@ -6,7 +6,7 @@
 
 use crate::firmware::{self, cargo_in_workspace};
 use crate::install::{self, BROWSER};
-use crate::shell::{cargo, root, run as run_command, step};
+use crate::shell::{self, cargo, root, run as run_command, step};
 use crate::{Failure, boards, c, circles, dependencies, package, public};
 
 /// Stops at the first failure.
@@ -19,6 +19,27 @@ pub fn run() -> Result<(), Failure> {
         }
         run_command(&format!("format of {folder}"), cargo(folder, &["fmt", "--all", "--check"]))?;
     }
+    let firmware = shell::beside("firmware", firmware_and_boards)?;
+    let workspace = workspace();
+    // Joined in any case, because its log says why it failed.
+    let firmware = firmware.join();
+    workspace.and(firmware)
+}
+
+/// The firmware and the boards, in a build folder of their own.
+fn firmware_and_boards() -> Result<(), Failure> {
+    // One machine for each architecture and memory map. The kernels of every core are linted with the library for C.
+    for machine in firmware::MACHINES.iter().filter(|machine| ["m4", "m55", "rv32"].contains(&machine.core)) {
+        let (target, kernels) = (machine.target, machine.kernels);
+        let clippy =
+            ["clippy", "--release", "--locked", "--target", target, "--features", kernels, "--", "-D", "warnings"];
+        run_command(&format!("clippy of the firmware for {target}"), cargo_in_workspace(&clippy))?;
+    }
+    firmware::build()?;
+    boards::check()
+}
+
+fn workspace() -> Result<(), Failure> {
     step("no circles of files", circles::check)?;
     step("licences, sources and duplicates of dependencies", dependencies::check)?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--release", "--locked", "--", "-D", "warnings"];
@@ -30,25 +51,16 @@ pub fn run() -> Result<(), Failure> {
     fuzz.env("CARGO_TARGET_DIR", firmware::workspace_target_dir());
     fuzz.env("CUSTOM_LIBFUZZER_PATH", root().join("tests/fuzz/Cargo.toml"));
     run_command("clippy of the fuzz targets", fuzz)?;
-    // One machine for each architecture and memory map. The kernels of every core are linted with the library for C.
-    for machine in firmware::MACHINES.iter().filter(|machine| ["m4", "m55", "rv32"].contains(&machine.core)) {
-        let (target, kernels) = (machine.target, machine.kernels);
-        let clippy =
-            ["clippy", "--release", "--locked", "--target", target, "--features", kernels, "--", "-D", "warnings"];
-        run_command(&format!("clippy of the firmware for {target}"), cargo_in_workspace(&clippy))?;
-    }
     let mut doc = cargo(".", &["doc", "--workspace", "--no-deps", "--release", "--locked"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     run_command("docs", doc)?;
     public::run(false)?;
     package::check()?;
     features()?;
-    // The firmware below is built for all other targets.
+    // The firmware is built for all other targets.
     let check = ["check", "--package", "tidegate", "--release", "--locked", "--target", BROWSER];
     run_command("core for the browser", cargo(".", &check))?;
-    c::check()?;
-    firmware::build()?;
-    boards::check()
+    c::check()
 }
 
 /// Feature sets of the core, and of the crates for training. The empty set of the core is for models in integers.

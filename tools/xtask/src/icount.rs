@@ -91,10 +91,15 @@ fn compiler() -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&version.stdout).trim().to_owned())
 }
 
-fn figures(with_cycles: bool) -> Result<Vec<Figure>, Failure> {
+/// Builds the program for every target.
+pub fn build() -> Result<(), Failure> {
     install::targets()?;
+    firmware::build_for(FAST, firmware::targets().into_iter().map(|target| (target, PROGRAM)))
+}
+
+fn figures(with_cycles: bool) -> Result<Vec<Figure>, Failure> {
     install::qemu()?;
-    firmware::build_for(FAST, firmware::targets().into_iter().map(|target| (target, PROGRAM)))?;
+    build()?;
     firmware::bundles()?;
     let (mut all, mut outputs) = (Vec::new(), BTreeMap::new());
     for machine in &MACHINES {

@@ -1,9 +1,12 @@
 //! Commands and files. Every command is printed before it runs and its time after it, all on standard error.
+//!
+//! Steps on a thread [`Beside`] others print to a log, which appears as a whole when the thread is joined.
 
+use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::fmt::Display;
-use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -58,32 +61,85 @@ pub fn shown(command: &Command) -> String {
     }
 }
 
+thread_local! {
+    /// The log of a thread beside others.
+    static LOG: RefCell<Option<File>> = const { RefCell::new(None) };
+}
+
+/// Prints a line on standard error, or in the log of this thread.
+pub fn say(line: &str) {
+    LOG.with_borrow_mut(|log| match log {
+        // Nobody could be told that the log cannot be written.
+        Some(log) => drop(writeln!(log, "{line}")),
+        None => eprintln!("{line}"),
+    });
+}
+
+/// Prints a line of a result on standard output, or in the log of this thread.
+pub fn result(line: &str) {
+    if LOG.with_borrow(Option::is_some) { say(line) } else { println!("{line}") }
+}
+
+/// Where a command prints what [`say`] would print.
+fn said() -> Stdio {
+    LOG.with_borrow(|log| match log.as_ref().map(File::try_clone) {
+        Some(Ok(log)) => log.into(),
+        _ => std::io::stderr().into(),
+    })
+}
+
+/// Work on a thread of its own.
+pub struct Beside<T>(thread::JoinHandle<T>, PathBuf);
+
+/// Starts work that shares no build folder with the work of this thread, so that both cores are busy when one of them
+/// links.
+pub fn beside<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<Beside<T>, Failure> {
+    let path = std::env::temp_dir().join(format!("tidegate-xtask-{}-{name}", std::process::id()));
+    let log = File::create(&path).map_err(about(&path))?;
+    let thread = thread::spawn(move || {
+        LOG.set(Some(log));
+        work()
+    });
+    Ok(Beside(thread, path))
+}
+
+impl<T> Beside<T> {
+    /// Waits for the work, and prints its log.
+    pub fn join(self) -> T {
+        let done = self.0.join().expect("the work does not panic");
+        eprint!("{}", fs::read_to_string(&self.1).unwrap_or_default());
+        let _ = fs::remove_file(&self.1);
+        done
+    }
+}
+
 /// Prints the name of a step, runs it, and prints its result and time.
 pub fn step<T>(what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-    eprintln!("==> {what}");
+    say(&format!("==> {what}"));
     let start = Instant::now();
     let done = work();
     let verdict = if done.is_ok() { "ok" } else { "FAILED" };
-    eprintln!("    {verdict}, {:.1} s: {what}", start.elapsed().as_secs_f64());
+    say(&format!("    {verdict}, {:.1} s: {what}", start.elapsed().as_secs_f64()));
     done
 }
 
 /// Runs a command that must succeed, as a step.
 pub fn run(what: &str, mut command: Command) -> Result<(), Failure> {
     step(what, || {
-        eprintln!("    {}", shown(&command));
+        say(&format!("    {}", shown(&command)));
         // Standard output is reserved for the result of the task.
-        let status = command.stdout(std::io::stderr()).status().map_err(|error| cannot_start(&command, &error))?;
+        let status = command.stdout(said()).stderr(said()).status().map_err(|error| cannot_start(&command, &error))?;
         if status.success() { Ok(()) } else { Err(format!("`{}` failed: {status}", shown(&command))) }
     })
 }
 
 /// Runs a command and passes every line of its standard output to `line`. Returns whether the command succeeded.
 pub fn stream(mut command: Command, mut line: impl FnMut(&str)) -> Result<bool, Failure> {
-    eprintln!("    {}", shown(&command));
+    say(&format!("    {}", shown(&command)));
     let name = shown(&command);
     let failed = |error| format!("`{name}`: {error}");
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(&command, &error))?;
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(said()).spawn().map_err(|error| cannot_start(&command, &error))?;
     for text in BufReader::new(child.stdout.take().expect("it was piped")).split(b'\n') {
         line(&String::from_utf8_lossy(&text.map_err(failed)?));
     }
@@ -97,9 +153,13 @@ pub fn output_within(command: Command, limit: Duration) -> Result<String, Failur
 
 /// [`output_within`] with a standard input.
 pub fn output_from(mut command: Command, input: Stdio, limit: Duration) -> Result<String, Failure> {
-    eprintln!("    {}", shown(&command));
-    let mut child =
-        command.stdin(input).stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(&command, &error))?;
+    say(&format!("    {}", shown(&command)));
+    let mut child = command
+        .stdin(input)
+        .stdout(Stdio::piped())
+        .stderr(said())
+        .spawn()
+        .map_err(|error| cannot_start(&command, &error))?;
     let mut stdout = child.stdout.take().expect("it was piped");
     let reader = thread::spawn(move || {
         let mut bytes = Vec::new();

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::shell::{cargo, output_within, root, shown, step, stream};
+use crate::shell::{self, cargo, output_within, root, say, shown, step, stream};
 use crate::{Failure, boards, c, firmware, hosts, icount, install, qemu, size, symbols};
 
 /// Time limit of the demo, which takes about two minutes with the builds of the firmware.
@@ -21,6 +21,13 @@ const MAY_LACK: [&str; 4] = ["no GPU", "TIDEGATE_CUDNN does not name", "this mac
 pub fn run() -> Result<(), Failure> {
     install::targets()?;
     let mut total = Total::default();
+    // Most of their builds share no folder with the workspace.
+    let counted = shell::beside("icount", icount::build)?;
+    let hosts = shell::beside("hosts", || {
+        let mut total = Total::default();
+        let done = total.hosts(RACE_SECONDS);
+        (total, done)
+    })?;
     // The output of tests that pass says what they skip.
     let shown = ["--no-fail-fast", "--", "--show-output"];
     let mut tests = cargo(".", &[&firmware::WORKSPACE_TESTS[..], &shown].concat());
@@ -29,7 +36,10 @@ pub fn run() -> Result<(), Failure> {
     // In the debug profile the activations are sampled. With this library, testing all inputs takes minutes.
     let micromath = ["test", "--package", "tidegate", "--locked", "--no-default-features", "--features", "micromath"];
     total.cargo_test("tests of the core with micromath", &micromath)?;
-    total.hosts(RACE_SECONDS)?;
+    let (of_hosts, done) = hosts.join();
+    total.absorb(of_hosts);
+    done?;
+    let counted = total.check("programs that count instructions are built", || counted.join());
     let ready = total.check("firmware builds, QEMU is there", || {
         install::qemu()?;
         firmware::build()?;
@@ -59,7 +69,9 @@ pub fn run() -> Result<(), Failure> {
         total.check(&format!("{} gives the host's bits", firmware.what()), || qemu::compare_with_host(&firmware));
     }
     if ready {
-        total.check("no count of instructions has outgrown its record", icount::check);
+        if counted {
+            total.check("no count of instructions has outgrown its record", icount::check);
+        }
         total.check("microbit answers as recorded", || boards::microbit(false));
         total.check("the demo of README runs to its end, firmware and all", demo);
     }
@@ -153,6 +165,17 @@ impl Output {
 impl Total {
     /// See [`hosts`].
     fn hosts(&mut self, race_seconds: u32) -> Result<(), Failure> {
+        let nightly = install::nightly();
+        if nightly.is_ok() {
+            // In a build folder of its own.
+            for tests in hosts::miri() {
+                self.cargo_tests("tests under Miri", tests)?;
+            }
+            self.cargo_tests("streams of tidegate-fused under the thread sanitizer", hosts::races(race_seconds))?;
+        }
+        if let Err(failure) = nightly {
+            self.lacks("Miri and the thread sanitizer", &failure);
+        }
         match install::arm64() {
             Ok(()) => {
                 for tests in hosts::neon() {
@@ -160,15 +183,6 @@ impl Total {
                 }
             }
             Err(failure) => self.lacks("NEON under QEMU", &failure),
-        }
-        match install::nightly() {
-            Ok(()) => {
-                for tests in hosts::miri() {
-                    self.cargo_tests("tests under Miri", tests)?;
-                }
-                self.cargo_tests("streams of tidegate-fused under the thread sanitizer", hosts::races(race_seconds))?;
-            }
-            Err(failure) => self.lacks("Miri and the thread sanitizer", &failure),
         }
         Ok(())
     }
@@ -186,7 +200,7 @@ impl Total {
             let mut output = Output::default();
             let succeeded = stream(command, |line| {
                 if output.is_shown(line) {
-                    println!("{line}");
+                    shell::result(line);
                 }
                 if let Some(reason) = output.skips(line) {
                     self.skips(&reason);
@@ -214,15 +228,24 @@ impl Total {
         }
     }
 
+    /// Adds the results of another thread.
+    fn absorb(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+        self.pretended += other.pretended;
+        self.failures.extend(other.failures);
+    }
+
     /// Reports missing tools: SKIP on a developer's machine, a failure in CI.
     fn lacks(&mut self, what: &str, failure: &str) {
         if std::env::var_os("CI").is_some() {
-            eprintln!("{failure}");
+            say(failure);
             self.failed += 1;
             self.failures.push(format!("{what}: {failure}"));
         } else {
             self.skipped += 1;
-            eprintln!("SKIP {what}: {failure}");
+            say(&format!("SKIP {what}: {failure}"));
         }
     }
 

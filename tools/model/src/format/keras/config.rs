@@ -283,9 +283,23 @@ fn parts<'a>(class: &str, config: &'a Json) -> Result<Vec<Part<'a>>> {
 
 /// Refuses an input with an argument that may change what its layers read.
 fn known_input(part: &Part<'_>) -> Result<()> {
-    const KNOWN: [&str; 9] =
-        ["name", "dtype", "input_dtype", "sparse", "batch_shape", "batch_input_shape", "trainable", "build_config", "optional"];
-    let given = part.config.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null() && **value != Json::Bool(false));
+    const KNOWN: [&str; 9] = [
+        "name",
+        "dtype",
+        "input_dtype",
+        "sparse",
+        "batch_shape",
+        "batch_input_shape",
+        "trainable",
+        "build_config",
+        "optional",
+    ];
+    let given = part
+        .config
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(_, value)| !value.is_null() && **value != Json::Bool(false));
     match given.into_iter().find(|(name, _)| !KNOWN.contains(&name.as_str())) {
         None => Ok(()),
         Some((name, value)) => {

@@ -198,7 +198,8 @@ impl<'a> Session<'a> {
             _ => return Err("its condition is not known when the model is read".into()),
         };
         let name = if condition { "then_branch" } else { "else_branch" };
-        let graph = self.attributes("then_branch else_branch")?.graph(name).ok_or_else(|| format!("it has no {name}"))?;
+        let graph =
+            self.attributes("then_branch else_branch")?.graph(name).ok_or_else(|| format!("it has no {name}"))?;
         fail_if(graph.output.len() < node.output.len(), format_args!("its {name} has {} outputs", graph.output.len()))?;
         self.scopes.push(initializers(graph)?);
         self.nodes(graph, depth + 1)?;

@@ -41,9 +41,7 @@ fn known(op: &str) -> &'static str {
         "Squeeze" => "squeeze_dims",
         "StridedSlice" => "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask",
         "TensorArrayGatherV3" => "element_shape",
-        "TensorArrayV3" => {
-            "element_shape dynamic_size clear_after_read identical_element_shapes tensor_array_name"
-        }
+        "TensorArrayV3" => "element_shape dynamic_size clear_after_read identical_element_shapes tensor_array_name",
         "TensorListSetItem" => "resize_if_index_out_of_bounds",
         "TensorListStack" => "num_elements",
         "Unpack" => "num axis",

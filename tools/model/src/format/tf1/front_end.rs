@@ -27,7 +27,9 @@ impl FrontEnd {
     /// The sample rate, which a graph leaves to the wav file.
     pub fn assumption(&self) -> Assumption {
         Assumption {
-            what: format!("its sounds have {SAMPLE_RATE} samples a second, since DecodeWav leaves the rate to the file"),
+            what: format!(
+                "its sounds have {SAMPLE_RATE} samples a second, since DecodeWav leaves the rate to the file"
+            ),
             option: "--front-end FILE",
         }
     }

@@ -17,46 +17,21 @@ const OPTIONS: [(&str, u8, &[&str]); 7] = [
     (
         "CONV_2D",
         1,
-        &[
-            "padding",
-            "stride_w",
-            "stride_h",
-            FUSED,
-            "dilation_w_factor",
-            "dilation_h_factor",
-            "quantized_bias_type",
-        ],
+        &["padding", "stride_w", "stride_h", FUSED, "dilation_w_factor", "dilation_h_factor", "quantized_bias_type"],
     ),
     (
         "FULLY_CONNECTED",
         8,
-        &[
-            FUSED,
-            "weights_format",
-            "keep_num_dims",
-            "asymmetric_quantize_inputs",
-            "quantized_bias_type",
-        ],
+        &[FUSED, "weights_format", "keep_num_dims", "asymmetric_quantize_inputs", "quantized_bias_type"],
     ),
     ("SOFTMAX", 9, &["beta"]),
     ("RESHAPE", 17, &["new_shape"]),
     ("SQUEEZE", 30, &["squeeze_dims"]),
-    (
-        "STRIDED_SLICE",
-        32,
-        &["begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset"],
-    ),
+    ("STRIDED_SLICE", 32, &["begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset"]),
     (
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
         71,
-        &[
-            FUSED,
-            "cell_clip",
-            "proj_clip",
-            "time_major",
-            "asymmetric_quantize_inputs",
-            "diagonal_recurrent_tensors",
-        ],
+        &[FUSED, "cell_clip", "proj_clip", "time_major", "asymmetric_quantize_inputs", "diagonal_recurrent_tensors"],
     ),
 ];
 /// Values of `quantized_bias_type`: not given, and the type that the importer reads.

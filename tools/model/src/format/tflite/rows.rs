@@ -60,8 +60,8 @@ impl Reader<'_> {
         };
         let code = operator.option(FUSED, 0_i8)?;
         let activation = activation(code).and_then(|of| Some((of, limits(of, output)?)));
-        let (activation, limits) = activation
-            .ok_or_else(|| format!("attribute {FUSED} is {code}, which integers do not support"))?;
+        let (activation, limits) =
+            activation.ok_or_else(|| format!("attribute {FUSED} is {code}, which integers do not support"))?;
         let scales = quantization.scales;
         let scale_of = |row: usize| scales[if scales.len() == 1 { 0 } else { row }];
         let mut rows = Vec::new();
