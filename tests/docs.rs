@@ -10,6 +10,8 @@
 
 #[path = "docs/attributes.rs"]
 mod attributes;
+#[path = "docs/attributes_tf1.rs"]
+mod attributes_tf1;
 #[path = "docs/attributes_torch.rs"]
 mod attributes_torch;
 #[path = "docs/pages.rs"]

@@ -6,9 +6,9 @@ mod defaults;
 mod seeds;
 
 use serde_json::{Value as Json, json};
-use tidegate_model::canonical::Canonical;
+use tidegate_model::canonical::{self, Canonical};
 use tidegate_model::error::ImportError;
-use tidegate_model::format::{Options, import_bytes_with};
+use tidegate_model::format::{Description, Options, import_bytes_with};
 use tidegate_tests::hdf5::{DEFLATE, F32, Group, Link, Tensor, Weights, file, keras2};
 use tidegate_tests::import::{ALONE, archive, damaged, described, line, sample};
 
@@ -462,4 +462,45 @@ fn excessive_memory_requests_fail_in_a_limited_process() {
     let output = std::process::Command::new("sh").arg("-c").arg(command).arg(program).args(tests).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("6 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A description of Keras 3 with a `Bidirectional` over an LSTM with these arguments, and the reason why it is refused.
+fn bidirectional(args: Json) -> Result<Canonical, String> {
+    let text = json!({
+        "framework": "keras3",
+        "inputs": [{"name": "x", "size": 3, "steps": 4}],
+        "layers": [{"name": "both", "class": "Bidirectional", "args": {"layer": {"class_name": "LSTM", "config": args}}}],
+    });
+    let description: Description = serde_json::from_value(text).unwrap();
+    let tensor = |shape: &[usize]| canonical::Tensor { shape: shape.to_vec(), data: vec![0.5; shape.iter().product()] };
+    let own = [("kernel", &[3, 8][..]), ("recurrent_kernel", &[2, 8]), ("bias", &[8])];
+    let named = |direction: &'static str| own.map(|(name, shape)| (format!("both/{direction}/{name}"), tensor(shape)));
+    let tensors = named("forward").into_iter().chain(named("backward")).collect();
+    description.model("keras3", &tensors, None, "x").map(|imported| imported.model).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_directions_of_a_bidirectional_layer_may_say_which_outputs_they_return() {
+    let outputs = |args: Json| bidirectional(args).unwrap().architecture.outputs[0].size;
+    assert_eq!(outputs(json!({"units": 2, "return_sequences": true})), 16);
+    assert_eq!(outputs(json!({"units": 2, "return_sequences": false})), 4);
+    let reason = bidirectional(json!({"units": 2, "stateful": true})).unwrap_err();
+    assert!(reason.contains("argument stateful (set it on the layer"), "{reason}");
+}
+
+#[test]
+fn arguments_that_change_weights_or_inputs_are_refused_by_name() {
+    let with = |class: &str, more: Json| config(&sequential(&[layer(class, "first", more)]));
+    let shape = json!([null, null, 3]);
+    for (class, mut more, reason) in [
+        ("BatchNormalization", json!({"renorm": true}), "layer \"first\" with renorm = true"),
+        ("Dense", json!({"units": 2, "lora_rank": 4}), "layer \"first\" with lora_rank = 4"),
+        ("Dense", json!({"units": 2, "dtype": {"class_name": "DTypePolicyMap"}}), "layer \"first\" with dtype"),
+        ("Dense", json!({"units": 2, "dtype": "int8_from_float32"}), "layer \"first\" with dtype"),
+        ("InputLayer", json!({"ragged": true}), "input \"first\" with ragged = true"),
+        ("InputLayer", json!({"unheard_of": 1}), "input \"first\" with unheard_of = 1"),
+    ] {
+        more["batch_input_shape"] = shape.clone();
+        refused(&with(class, more), reason);
+    }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::{Map, Value};
 use tidegate_model::canonical::Canonical;
 use tidegate_model::error::ImportError;
 use tidegate_model::format::{Description, Options, import_bytes_with};
@@ -200,6 +201,51 @@ fn settings_that_the_names_do_not_show_are_asked_for_with_a_draft() {
     }
     let line = refusal(&sample("lstm_bidirectional.pt"), &ALONE);
     assert!(line.contains("needs the whole sequence") && line.contains("--window N"), "{line}");
+}
+
+/// A state dict with these tensors, as the JSON that RTNeural's helpers write.
+fn dict(tensors: &[(&str, &[usize])]) -> Vec<u8> {
+    fn nested(shape: &[usize]) -> Value {
+        match shape {
+            [] => 0.5.into(),
+            [first, rest @ ..] => vec![nested(rest); *first].into(),
+        }
+    }
+    let tensors: Map<String, Value> = tensors.iter().map(|&(name, shape)| (name.to_owned(), nested(shape))).collect();
+    Value::from(tensors).to_string().into_bytes()
+}
+
+#[test]
+fn a_linear_layer_that_fits_before_and_after_the_recurrent_one_is_asked_for() {
+    let both = |input: usize, output: usize| {
+        let (linear, bias) = ([output, 2], [output]);
+        dict(&[
+            ("fc.weight", &linear),
+            ("fc.bias", &bias),
+            ("rnn.weight_ih_l0", &[6, input]),
+            ("rnn.weight_hh_l0", &[6, 2]),
+            ("rnn.bias_ih_l0", &[6]),
+            ("rnn.bias_hh_l0", &[6]),
+        ])
+    };
+    import(&both(3, 4), &ALONE).unwrap();
+    match import(&both(3, 3), &ALONE) {
+        Err(ImportError::NeedsArchitecture { reason, draft }) => {
+            assert_eq!(reason, "its names and sizes fit \"fc\" before \"rnn\" as well as after it");
+            // The draft is complete.
+            import(&both(3, 3), &described(&draft)).unwrap();
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_flattened_output_in_another_order_than_pytorch_s_is_refused() {
+    let layers = r#"[{"name": "flat", "class": "Flatten", "args": {"start_dim": 2, "channels_first": true}}, {"name": "end", "class": "Tanh"}]"#;
+    let given = format!(r#"{{"inputs": [{{"name": "x", "size": [3, 2]}}], "layers": {layers}}}"#);
+    let description: Description = serde_json::from_str(&given).unwrap();
+    let error = description.model("torch", &[].into(), None, "x").unwrap_err().to_string();
+    assert!(error.contains("features that were flattened with channels_first"), "{error}");
 }
 
 #[test]

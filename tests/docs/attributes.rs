@@ -92,6 +92,9 @@ fn run(model: &Canonical, rows: &[Vec<f32>]) -> Vec<f32> {
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
     let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
     let (mut all, mut y) = (Vec::new(), vec![0.0; model.output_size()]);
+    // A model without steps takes all rows at once.
+    let rows: Vec<f32> = rows.concat();
+    let rows: Vec<&[f32]> = rows.chunks(model.input_size()).collect();
     for step in 0..=rows.len() {
         let done = match rows.get(step) {
             Some(row) => model.step_ports(&mut state, &mut scratch, &[row], &mut [&mut y]),
@@ -252,4 +255,9 @@ fn every_argument_of_keras_s_layers_is_honoured_harmless_or_refused() {
 #[test]
 fn every_attribute_of_onnx_s_operators_is_honoured_harmless_or_refused() {
     page("docs/onnx.md", &["onnx"], "operator");
+}
+
+#[test]
+fn every_option_of_tflite_s_operators_is_honoured_harmless_or_refused() {
+    page("docs/tflite.md", &["tflite"], "operator");
 }

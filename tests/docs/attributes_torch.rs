@@ -265,10 +265,11 @@ const CLASSES: [Class; 24] = [
         class: "Flatten",
         args: r#"{"start_dim": 2, "channels_first": true}"#,
         input: "[5, 4]",
-        tensors: "",
+        // The order of the elements shows in the weights of the next layer.
+        tensors: "end.weight 2x20, end.bias 2",
         tries: &[
             ("start_dim", "0", ""),
-            ("start_dim", "1", ""),
+            ("start_dim", "1", "end.weight 2x120, end.bias 2"),
             ("start_dim", "3", ""),
             ("end_dim", "-1", ""),
             ("end_dim", "2", ""),
@@ -314,21 +315,23 @@ fn tensors(text: &str) -> BTreeMap<String, Tensor> {
         let shape: Vec<usize> = shape.split('x').map(|dim| dim.parse().expect("a dimension is a number")).collect();
         let least = if name.ends_with("var") { 7.0 } else { 0.0 };
         let value = |k: usize| (((7 * k + name.len()) % 13) as f32 - 6.0 + least) / 10.0;
-        (format!("layer.{name}"), Tensor { data: (0..shape.iter().product()).map(value).collect(), shape })
+        let name = if name.starts_with("end.") { name.to_owned() } else { format!("layer.{name}") };
+        (name, Tensor { data: (0..shape.iter().product()).map(value).collect(), shape })
     };
     text.split(',').filter(|entry| !entry.trim_matches(['-', ' ']).is_empty()).map(tensor).collect()
 }
 
 fn model(of: &Class, args: &Value, named: &str) -> Result<Canonical, String> {
     let input: Value = serde_json::from_str(of.input).expect("a size is JSON");
+    let tensors = tensors(if named.is_empty() { of.tensors } else { named });
     // A graph of one layer that passes on its input is no model.
+    let end = if tensors.contains_key("end.weight") { "Linear" } else { "Tanh" };
     let layers = json!([
         {"name": "layer", "class": of.class, "args": args, "inputs": if of.class == "Concat" { vec!["x", "x"] } else { vec!["x"] }},
-        {"name": "end", "class": "Tanh"},
+        {"name": "end", "class": end},
     ]);
     let text = json!({"inputs": [{"name": "x", "size": input, "steps": 6}], "layers": layers});
     let description: Description = serde_json::from_value(text).expect("it is an architecture");
-    let tensors = tensors(if named.is_empty() { of.tensors } else { named });
     description.model("torch", &tensors, None, "").map(|imported| imported.model).map_err(|error| error.to_string())
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tidegate_model::canonical::Tensor;
 use tidegate_model::data::{UNNAMED, read_tensors, write_tensors};
 
-use super::{Workplace, yes_flac};
+use super::{Workplace, gru_pb, yes_flac};
 
 fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/frameworks").join(name)
@@ -135,4 +135,51 @@ fn an_invalid_or_unused_architecture_is_refused() {
     here.refuse(&alone, "model.ckpt", &["there is no such file"]);
     here.write("model.ckpt.data-00000-of-00001", "");
     here.refuse(&["inspect", "model.ckpt.data-00000-of-00001"], "model.ckpt.index", &["there is no such file"]);
+}
+
+/// Notes on standard error of a run that must succeed.
+fn notes(here: &Workplace, args: &[&str]) -> String {
+    let done = here.command(args).output().unwrap();
+    assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stderr).unwrap()
+}
+
+#[test]
+fn a_state_dict_without_a_schedule_says_that_it_is_endless_and_how_to_say_windows() {
+    let here = Workplace::new();
+    fs::copy(sample("torch/classifier.pth"), here.path("m.pt")).unwrap();
+    let endless = "note: m.pt: it runs as one endless state, since the number of steps is not given; \
+                   to change this, give --schedule FRAMES/EVERY\n";
+    let import = ["import", "m.pt", "-o", "m.safetensors"];
+    assert_eq!(notes(&here, &import), endless);
+    let pack = ["pack", "m.pt", "-o", "m.tgi", "--numeric", "f32"];
+    assert_eq!(notes(&here, &pack), endless);
+    assert_eq!(here.json(&["inspect", "m.tgi", "--json"])["schedule"], "endless");
+    // Whoever has chosen a schedule, or a number of steps, is not told about the default.
+    for chosen in [["--schedule", "10/5"], ["--schedule", "endless"]] {
+        assert_eq!(notes(&here, &[&pack[..], &chosen].concat()), "");
+    }
+    assert_eq!(notes(&here, &["pack", "m.safetensors", "-o", "m.tgi", "--numeric", "f32"]), "");
+    let arch = r#"{"inputs": [{"name": "x", "size": 7, "steps": 10}],
+        "layers": [{"name": "rnn", "class": "LSTM", "take": "final"}, {"name": "fc", "class": "Linear"}]}"#;
+    here.write("arch.json", arch);
+    assert_eq!(notes(&here, &[&pack[..], &["--arch", "arch.json"]].concat()), "");
+}
+
+#[test]
+fn the_sample_rate_of_a_graph_that_takes_it_from_a_file_is_told_as_an_assumption() {
+    let here = Workplace::new();
+    let graph = gru_pb();
+    let assumed = format!(
+        "note: {graph}: its sounds have 16000 samples a second, since DecodeWav leaves the rate to the file; \
+         to change this, give --front-end FILE\n"
+    );
+    let pack = ["pack", graph.as_str(), "-o", "m.tgi", "--numeric", "f32"];
+    assert_eq!(notes(&here, &pack), assumed);
+    assert_eq!(notes(&here, &["import", &graph, "-o", "m.safetensors"]), assumed);
+    let mut front_end = here.json(&["inspect", "m.tgi", "--json"])["front_end"].take();
+    front_end["sample_rate"] = 8000.into();
+    here.write("front_end.json", front_end.to_string());
+    assert_eq!(notes(&here, &[&pack[..], &["--front-end", "front_end.json"]].concat()), "");
+    assert_eq!(here.json(&["inspect", "m.tgi", "--json"])["front_end"]["sample_rate"], 8000);
 }

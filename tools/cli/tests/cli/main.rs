@@ -15,6 +15,13 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
+/// The lines of standard error other than notes on what an import assumes.
+fn without_assumptions(stderr: &[u8]) -> Vec<u8> {
+    let lines = stderr.split_inclusive(|&byte| byte == b'\n');
+    let assumed = |line: &str| line.starts_with("note: ") && line.contains("; to change this, give --");
+    lines.filter(|line| !assumed(&String::from_utf8_lossy(line))).flatten().copied().collect()
+}
+
 /// A temporary folder in which the binary runs.
 struct Workplace(TempDir);
 
@@ -49,8 +56,10 @@ impl Workplace {
         command
     }
 
+    /// A run; standard error is without the notes on what an import assumes.
     fn run(&self, args: &[&str]) -> Output {
-        self.command(args).output().unwrap()
+        let done = self.command(args).output().unwrap();
+        Output { stderr: without_assumptions(&done.stderr), ..done }
     }
 
     /// Standard output of a run that must succeed without output on standard error.

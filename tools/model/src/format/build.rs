@@ -9,7 +9,8 @@ use super::description::{
 };
 use super::refuse::{needs_window_if, unsupported_if};
 use super::{
-    case::Case, case::Definition, families, keras, network::Network, signal::Signal, signal::embedded, tf1, torch,
+    case::Case, case::Definition, families, keras, network::Network, signal::Signal, signal::embedded,
+    signal::in_order, tf1, torch,
 };
 use crate::canonical::{Canonical, MAX_SIZE, Node, Schedule, Tensor};
 use crate::error::{ImportError, Result};
@@ -60,6 +61,7 @@ impl Builder<'_> {
             all_steps &= value.sequence && value.source.rows().is_none();
             all_last &= !value.sequence || value.source.rows().is_some();
             needs_window_if(value.pace < pace, format_args!("output {name:?} beside a slower one"))?;
+            in_order(value)?;
             network.output(name, &value.source);
         }
         let steps = self.inputs.iter().find_map(|input| input.steps);
