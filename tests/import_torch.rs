@@ -123,7 +123,7 @@ fn tensors_of_absurd_sizes_are_refused() {
     type Row = (i32, i32, &'static [i32], &'static [i32], &'static str);
     let rows: [Row; 7] = [
         (4, 0, &[i32::MAX, i32::MAX, i32::MAX], &[0, 0, 0], "reaches beyond"),
-        (4, 0, &[60_000, 60_000], &[0, 0], "more numbers than it has bytes"),
+        (4, 0, &[60_000, 60_000], &[0, 0], "would take more than 64 MiB of memory"),
         (4, 1, &[2, 2], &[2, 1], "reaches beyond its storage of 4"),
         (4, -1, &[2, 2], &[2, 1], "invalid"),
         (4, 0, &[2, 2], &[2], "reaches beyond"),

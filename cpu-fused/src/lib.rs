@@ -15,6 +15,7 @@ mod panels;
 mod patch;
 mod plan;
 mod sequence;
+mod shared;
 mod simd;
 mod step;
 mod stream;
@@ -25,7 +26,7 @@ mod weight;
 mod windows;
 
 pub use isa::Isa;
-pub use model::{FusedModel, Scratch};
+pub use model::{FusedModel, Scratch, TooLarge};
 pub use stream::Stream;
 #[cfg(feature = "threads")]
 pub use threads::ParScratch;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tidegate_gpu::rnn::Math;
 use tidegate_gpu::train::{self, Machine, Place, Settings, TrainError, Trained, Wanted};
+use tidegate_model::budget;
 use tidegate_model::data::{DataError, hide_guarded_panics, one_line, write_tensors};
 use tidegate_model::output::write_atomically;
 use tidegate_tools::plot::{Curves, curves};
@@ -20,6 +21,9 @@ use tidegate_tools::plot::{Curves, curves};
 
 Exit codes:    0 done, 1 bad input, 2 bad use")]
 struct Cli {
+    /// Memory that reading a file may take, in MiB [default: 8 times the file and 64]
+    #[arg(long, global = true, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    memory: Option<u64>,
     #[command(subcommand)]
     command: Command,
 }
@@ -89,8 +93,11 @@ fn math(text: &str) -> Result<Math, String> {
 }
 
 fn main() -> ExitCode {
-    let Cli { command } = Cli::parse();
+    let Cli { memory, command } = Cli::parse();
     hide_guarded_panics();
+    if let Some(mib) = memory {
+        budget::allow(mib << 20);
+    }
     let Command::Train(args) = command;
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,

@@ -53,7 +53,7 @@ impl Graph {
             int_val: values.to_vec(),
             ..TensorProto::default()
         };
-        self.node(name, "Const", &[]).with("value", Attr::Tensor(proto))
+        self.node(name, "Const", &[]).with("value", Attr::Tensor(Box::new(proto)))
     }
 
     /// Adds a float constant in the same way.
@@ -64,7 +64,7 @@ impl Graph {
             float_val: values.to_vec(),
             ..TensorProto::default()
         };
-        self.node(name, "Const", &[]).with("value", Attr::Tensor(proto))
+        self.node(name, "Const", &[]).with("value", Attr::Tensor(Box::new(proto)))
     }
 
     /// Encodes the graph as a file.

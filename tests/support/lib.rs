@@ -50,6 +50,7 @@ pub mod fuzz_keras;
 pub mod golden;
 pub mod graphs;
 pub mod hdf5;
+pub mod hostile;
 pub mod images;
 pub mod import;
 pub mod measured;

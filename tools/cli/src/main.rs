@@ -6,12 +6,16 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tidegate_model::budget;
 use tidegate_model::data::hide_guarded_panics;
 
 #[derive(Parser)]
 #[command(name = "tidegate", version, about, long_about = None, arg_required_else_help = true)]
 #[command(after_help = "Start here:    tidegate demo\nExit codes:    0 success, 1 bad input, 2 wrong arguments")]
 struct Cli {
+    /// Memory that reading a file may take, in MiB [default: 8 times the file and 64]
+    #[arg(long, global = true, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    memory: Option<u64>,
     #[command(subcommand)]
     command: Command,
 }
@@ -32,6 +36,9 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     hide_guarded_panics();
+    if let Some(mib) = cli.memory {
+        budget::allow(mib << 20);
+    }
     let mut out = io::stdout().lock();
     let done = match cli.command {
         Command::Demo(args) => command::demo::run(&args, &mut out),

@@ -1,9 +1,11 @@
 //! Backends that run a model: `core`, or `tidegate-fused` with the fastest instruction set of this CPU. Build scripts
 //! do not run models, so they omit the latter.
 
-use tidegate::{Batch, Model, Sequence, State, Step, StepError, Values};
+use tidegate::{Batch, Model, SectionKind, Sequence, State, Step, StepError, Values};
 #[cfg(feature = "fused")]
 use tidegate_fused::FusedModel;
+
+use crate::budget::{Budget, TooCostly};
 
 /// A model and its backend.
 #[derive(Clone)]
@@ -24,6 +26,19 @@ pub enum Scratch {
     Fused(tidegate_fused::Scratch),
 }
 
+/// The memory for running a model.
+fn budget(model: &Model<'_>) -> Budget {
+    Budget::of_file(model.image().section(SectionKind::Weights).map_or(0, <[u8]>::len))
+}
+
+/// Checks that there is memory for a state and the scratch of a model, which may be large for a small image.
+///
+/// # Errors
+/// If they have more than 8 times the bytes of the weights and 64 MiB, or than [`allow`](crate::budget::allow) allows.
+pub fn check_memory(model: &Model<'_>) -> Result<(), TooCostly> {
+    budget(model).take(model.state_words().saturating_add(model.scratch_words()), size_of::<u32>())
+}
+
 impl<'m> From<&Model<'m>> for Engine<'m> {
     fn from(model: &Model<'m>) -> Self {
         Self::Scalar(*model)
@@ -37,10 +52,11 @@ impl<'m> From<&Self> for Engine<'m> {
 }
 
 impl<'m> Engine<'m> {
-    /// Packs a model for this machine.
+    /// Packs a model for this machine. The reference kernels run a model whose nodes share so many tensors that it
+    /// exceeds the memory for an image of its size.
     #[cfg(feature = "fused")]
     pub fn fused(model: &Model<'m>) -> Self {
-        Self::Fused(FusedModel::new(model))
+        FusedModel::try_new(model, budget(model).left()).map_or(Self::Scalar(*model), Self::Fused)
     }
 
     /// The fastest backend of this build. The bits of the integer numerics are those of every backend.

@@ -6,6 +6,8 @@ use std::io;
 
 use thiserror::Error;
 
+use crate::budget::TooCostly;
+
 /// A tensor's dimensions as errors print them: `472 x 10`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape(pub Vec<usize>);
@@ -54,6 +56,8 @@ pub enum ModelError {
     LeftoverTensor { tensor: String },
     #[error("{tensor} holds {value} at {index}, but weights must be finite")]
     NotFinite { tensor: String, value: f32, index: usize },
+    #[error(transparent)]
+    TooCostly(#[from] TooCostly),
 }
 
 /// The result of an import, or of a part of one.
@@ -100,6 +104,8 @@ pub enum ImportError {
     #[error("{0} is not supported")]
     Unsupported(String),
     #[error(transparent)]
+    TooCostly(#[from] TooCostly),
+    #[error(transparent)]
     Model(#[from] ModelError),
 }
 
@@ -135,6 +141,7 @@ impl ImportError {
                 _ => source.advice(),
             },
             Self::Refused { advice, .. } => advice,
+            Self::TooCostly(_) => TooCostly::ADVICE,
             Self::Model(error) => error.advice(),
         }
     }
@@ -146,6 +153,7 @@ impl ModelError {
         match self {
             Self::Io(_) => "check the path and its permissions",
             Self::TooLarge { .. } => "models for microcontrollers are smaller; is this the right file?",
+            Self::TooCostly(_) => TooCostly::ADVICE,
             Self::Container(_) | Self::Version { .. } => "import the original model again",
             _ => "correct the model, or import the original again",
         }

@@ -6,6 +6,7 @@ pub mod c_header;
 pub use tidegate;
 
 pub mod backend;
+pub mod budget;
 mod buffer;
 pub mod canonical;
 pub mod compare;

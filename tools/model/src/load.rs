@@ -10,7 +10,7 @@ use tidegate::internals::image::field::MAGIC_BYTES;
 use tidegate::{ImageError, Layout, Numeric};
 
 pub use crate::buffer::ImageBuffer;
-use crate::canonical::{Canonical, Detector, Mfcc, Schedule};
+use crate::canonical::{Canonical, Detector, MAX_SIZE, Mfcc, Schedule};
 use crate::data::{DataError, read_bytes, read_tensors};
 use crate::error::ImportError;
 use crate::format::checkpoint::index_of;
@@ -245,7 +245,8 @@ fn apply_labels(path: &Path, settings: &Settings, model: &mut Canonical) -> Resu
         None => return Ok(None),
     };
     let text = String::from_utf8(read_bytes(&file)?).map_err(|_| DataError::new(&file, "is not UTF-8 text"))?;
-    let labels: Vec<String> = text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect();
+    let labels: Vec<String> =
+        text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).take(MAX_SIZE + 1).collect();
     let classes = architecture.outputs.first().map_or(0, |output| output.size);
     if labels.len() != classes {
         let (found, model) = (labels.len(), path.display());

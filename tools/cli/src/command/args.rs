@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use tidegate::{Model, Numeric, Schedule};
-use tidegate_model::backend::Engine;
+use tidegate_model::backend::{Engine, check_memory};
+use tidegate_model::budget::TooCostly;
 use tidegate_model::canonical::{self, MAX_SIZE};
 use tidegate_model::load::{self, ImageBuffer, Settings};
 
@@ -100,6 +101,12 @@ pub struct ModelArgs {
 }
 
 impl ModelArgs {
+    /// Prepares the model for the backend, if there is memory to run it.
+    pub fn engine<'m>(&self, model: &Model<'m>) -> Result<Engine<'m>, Failure> {
+        check_memory(model).map_err(|error| Failure::of(&self.file, format!("{error}; {}", TooCostly::ADVICE)))?;
+        Ok(self.backend.engine(model))
+    }
+
     pub fn load(&self) -> Result<ImageBuffer, Failure> {
         let image = load::image(&self.file, &self.arch.settings(), self.numeric)?;
         if self.numeric.is_some_and(Numeric::needs_ranges) && !load::is_image(&self.file)? {

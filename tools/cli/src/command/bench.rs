@@ -61,7 +61,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         return Err(Failure::of(&args.model.file, reason));
     }
     let input = noise(steps as usize * model.input_size());
-    let engine = args.model.backend.engine(&model);
+    let engine = args.model.engine(&model)?;
     let times = if args.stream { time_steps(&engine, &input) } else { time_batches(&engine, &input, batch, threads) };
     let (median, min, runs) = (times[times.len() / 2], times[0], times.len());
     let per_step = median as f64 / (f64::from(batch) * f64::from(steps));

@@ -114,7 +114,7 @@ fn clip_by_clip(args: &Args, model: Model<'_>, labeled: &Labeled, out: &mut dyn 
         let reason = format!("has {} classes, but a confusion matrix has at most {MOST_CLASSES}", model.output_size());
         return Err(Failure::of(&args.model.file, reason));
     }
-    let engine = [args.model.backend.engine(&model)];
+    let engine = [args.model.engine(&model)?];
     let mut confusion = Confusion::new(&labeled.classes);
     let progress = bar(labeled.clips.len() as u64, "clips");
     for clip in &labeled.clips {
@@ -145,7 +145,7 @@ fn stream(args: &Args, model: &Model<'_>, clips: &[Clip], out: &mut dyn Write) -
     }
     let rate = mfcc.settings().sample_rate;
     let (sounds, plan) = joined(clips.iter().map(|clip| (&clip.path, clip.label.as_str())), rate, args.seed)?;
-    let engine = args.model.backend.engine(model);
+    let engine = args.model.engine(model)?;
     let scored = |engine: &Engine<'_>, what| {
         let progress = bar(clips.len() as u64, what);
         score_stream(engine, mfcc, &sounds, &plan, &labels, || progress.advance(1))

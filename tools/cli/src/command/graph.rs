@@ -53,7 +53,7 @@ pub fn run(model: &ModelArgs, input: &Path, output: Option<&Path>, out: &mut dyn
         tensors.insert(only.to_owned(), tensor);
     }
     let image = load::packed(file, &imported.model, numeric)?;
-    let engine = model.backend.engine(&image.model()?);
+    let engine = model.engine(&image.model()?)?;
     let outputs = interface.run(&engine, &tensors).map_err(|error| Failure::of(input, error))?;
     for note in imported.notes {
         writeln!(out, "{}", one_line(&note))?;

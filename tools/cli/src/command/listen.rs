@@ -38,7 +38,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let model = scheduled(image.model()?, args.schedule, &args.model.file)?;
     let mfcc = front_end_of(&model, &args.model.file)?;
     let audio = read_audio_at(&args.wav, mfcc.settings().sample_rate)?;
-    let heard = run_stream(args.model.backend.engine(&model), &args.model.file, &audio.samples)?;
+    let heard = run_stream(args.model.engine(&model)?, &args.model.file, &audio.samples)?;
     if let Some(file) = &args.plot {
         heard.plot(file, &args.wav.display().to_string(), &audio.samples, &[])?;
     }

@@ -76,7 +76,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         None => None,
         Some(file) => Some(fs::read(file).map_err(|error| DataError::io(file, "read", error))?),
     };
-    let engine = args.endless.of(args.model.backend.engine(&model));
+    let engine = args.endless.of(args.model.engine(&model)?);
     let sequence = match args.state_out {
         None => runner::run(&engine, &inputs, saved.as_deref()),
         Some(_) => runner::run_part(&engine, &inputs, saved.as_deref()),

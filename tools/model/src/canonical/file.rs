@@ -8,7 +8,8 @@ use std::path::Path;
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, serialize};
 
 use super::{Architecture, Canonical, Tensor};
-use crate::data::{DataError, tensors::damage};
+use crate::budget::{Budget, WEIGHT};
+use crate::data::{DataError, tensors::damage, tensors::take_header};
 use crate::error::ModelError;
 use crate::output::write_atomically;
 
@@ -56,8 +57,11 @@ impl Canonical {
             return Err(ModelError::TooLarge { limit: MAX_FILE_BYTES });
         }
         let container = |error: &SafeTensorError| ModelError::Container(damage(error));
+        let mut budget = Budget::of_file(bytes.len());
+        take_header(bytes, &mut budget)?;
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| container(&error))?;
         let json = header.metadata().as_ref().and_then(|metadata| metadata.get(KEY)).ok_or(ModelError::NotCanonical)?;
+        budget.take_json(json.as_bytes())?;
         let architecture: Architecture = serde_json::from_slice(json.as_bytes())
             .map_err(|error| ModelError::Architecture(error.to_string().escape_debug().to_string()))?;
         let file = SafeTensors::deserialize(bytes).map_err(|error| container(&error))?;
@@ -66,6 +70,7 @@ impl Canonical {
             if view.dtype() != Dtype::F32 {
                 return Err(ModelError::DType { tensor: name.into(), found: view.dtype().to_string() });
             }
+            budget.take(view.data().len() / 4, WEIGHT)?;
             let (values, _) = view.data().as_chunks::<4>();
             let data = values.iter().map(|&value| f32::from_le_bytes(value)).collect();
             tensors.insert(name.to_owned(), Tensor { shape: view.shape().to_vec(), data });

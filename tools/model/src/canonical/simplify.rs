@@ -50,8 +50,8 @@ impl Canonical {
             let is_product = product.cell == "merge" && product.options == ["multiply"];
             let is_square = is_product && a == b && product.input_size == 2 * product.output_size;
             let whole = of.inputs.iter().all(|input| *input == product.name);
-            let alone = only_reader(sum_name, node) && only_reader(&product.name, of);
-            (is_square && whole && alone).then_some((squares, sum, root))
+            let alone = || only_reader(sum_name, node) && only_reader(&product.name, of);
+            (is_square && whole && alone()).then_some((squares, sum, root))
         })
     }
 }

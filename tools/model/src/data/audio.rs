@@ -2,11 +2,8 @@
 
 use std::path::Path;
 
-use super::{DataError, MAX_BYTES, Reason, guarded, read_bytes};
-
-/// Maximum number of decoded samples: 512 MiB, nearly 5 hours at 16 kHz. A few bytes of FLAC can expand to thousands of
-/// samples.
-const MAX_SAMPLES: usize = MAX_BYTES as usize / size_of::<i16>();
+use super::{DataError, Reason, guarded, read_bytes};
+use crate::budget::Budget;
 
 /// Mono audio.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,13 +103,23 @@ fn wav(bytes: &[u8], check: impl Fn(Format) -> Result<(), Reason>) -> Result<Aud
 
 fn flac(bytes: &[u8], check: impl Fn(Format) -> Result<(), Reason>) -> Result<Audio, Reason> {
     let damaged = |e: claxon::Error| Reason::from(format!("is not a whole FLAC ({e})"));
-    let mut reader = claxon::FlacReader::new(bytes).map_err(damaged)?;
+    // Comments are skipped: thousands of empty ones take more memory than they have bytes.
+    let options = claxon::FlacReaderOptions { metadata_only: false, read_vorbis_comment: false };
+    let mut reader = claxon::FlacReader::new_ext(bytes, options).map_err(damaged)?;
     let info = reader.streaminfo();
     check(Format { sample_rate: info.sample_rate, channels: info.channels, bits: info.bits_per_sample, float: false })?;
-    let (mut samples, mut memory, mut blocks) = (Vec::new(), Vec::new(), reader.blocks());
+    // A few bytes of FLAC can expand to thousands of samples.
+    let mut budget = Budget::of_file(bytes.len());
+    let declared = info.samples.map_or(0, |samples| usize::try_from(samples).unwrap_or(usize::MAX));
+    budget.take(declared, size_of::<i16>())?;
+    let (mut samples, mut memory, mut blocks) = (Vec::with_capacity(declared), Vec::new(), reader.blocks());
     while let Some(block) = blocks.read_next_or_eof(memory).map_err(damaged)? {
-        if block.channels() != 1 || samples.len() + block.duration() as usize > MAX_SAMPLES {
-            return Err("changes its channels midway, or is longer than 512 MiB of samples".into());
+        if block.channels() != 1 {
+            return Err("changes its channels midway".into());
+        }
+        if samples.len() + block.duration() as usize > declared {
+            // The list grows by doubling.
+            budget.take(block.duration() as usize, 2 * size_of::<i16>())?;
         }
         for &sample in block.channel(0) {
             samples.push(i16::try_from(sample).map_err(|_| "has samples beyond 16 bits")?);

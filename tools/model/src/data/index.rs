@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{DataError, read_bytes, table::csv_reason};
+use super::{DataError, Reason, read_bytes, table::csv_reason};
+use crate::budget::Budget;
 
 /// A clip and its class.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ fn read_columns<const N: usize>(path: &Path, names: [&str; N]) -> Result<Vec<(u6
             }
         };
     }
-    let mut rows = Vec::new();
+    let (mut rows, mut budget) = (Vec::new(), Budget::of_file(bytes.len()));
     for record in reader.records() {
         let record = record.map_err(|e| csv_reason(&e).of(path))?;
         let line = record.position().map_or(0, csv::Position::line);
@@ -69,6 +70,9 @@ fn read_columns<const N: usize>(path: &Path, names: [&str; N]) -> Result<Vec<(u6
                 Some(text) => text.clone_into(field),
             }
         }
+        // The list grows by doubling.
+        let texts: usize = row.iter().map(String::len).sum();
+        budget.take(texts + 2 * size_of::<(u64, [String; N])>(), 1).map_err(|e| Reason::from(e).of(path))?;
         rows.push((line, row));
     }
     if rows.is_empty() {

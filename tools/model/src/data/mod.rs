@@ -29,6 +29,7 @@ pub use error::{is_unseen, one_line};
 pub use index::{Clip, read_index, read_index_files, read_index_splits};
 
 use crate::{
+    budget::{Budget, TooCostly},
     canonical::Tensor,
     output::{Pending, prepare},
 };
@@ -101,7 +102,7 @@ pub fn read_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>, DataError> 
             let is = content.map_or("", Format::name);
             Err(format!("is named {}, but begins like {is}: rename it", named.name()).into())
         }
-        Some(Format::Npy) => npy::parse(&bytes).map(only),
+        Some(Format::Npy) => npy::parse(&bytes, &mut Budget::of_file(bytes.len())).map(only),
         Some(Format::Npz) => npy::parse_npz(&bytes),
         Some(Format::SafeTensors) => tensors::parse(&bytes),
         Some(Format::Csv) => table::parse(&bytes).map(only),
@@ -168,11 +169,18 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
 }
 
 /// Decodes numbers of a declared shape; an error unless `bytes` has exactly the required length.
-fn tensor(shape: Vec<usize>, bytes: &[u8], element: Element, endian: Endian) -> Result<Tensor, Reason> {
+fn tensor(
+    shape: Vec<usize>,
+    bytes: &[u8],
+    element: Element,
+    endian: Endian,
+    budget: &mut Budget,
+) -> Result<Tensor, Reason> {
     let needed = shape.iter().try_fold(element.bytes(), |len, &n| len.checked_mul(n));
     if needed != Some(bytes.len()) {
         return Err(format!("has {} bytes of numbers, which is not what shape {shape:?} needs", bytes.len()).into());
     }
+    budget.take(bytes.len() / element.bytes(), size_of::<f32>())?;
     Ok(Tensor { shape, data: element.decode(bytes, endian)? })
 }
 
@@ -184,6 +192,14 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, Reason> {
     let decoded = catch_unwind(AssertUnwindSafe(decode));
     GUARDED.set(false);
     decoded.map_err(|_| "is damaged: the decoder failed".into())
+}
+
+/// Maximum number of entries of a zip archive. An entry of 50 bytes takes ten times as many in memory.
+const MAX_ENTRIES: usize = 1 << 16;
+
+/// Whether a zip archive lists more entries than any model or set of arrays has, before its list is read.
+pub(crate) fn has_many_entries(bytes: &[u8]) -> bool {
+    bytes.windows(4).filter(|four| four == b"PK\x01\x02").count() > MAX_ENTRIES
 }
 
 /// Describes the damage of a zip archive for users who do not know the format. `damage` describes most errors.
@@ -234,6 +250,12 @@ impl Reason {
             Some(line) => DataError::at_line(path, line, self.text),
             None => DataError::new(path, self.text),
         }
+    }
+}
+
+impl From<TooCostly> for Reason {
+    fn from(error: TooCostly) -> Self {
+        Self { line: None, text: format!("cannot be read: {error}; {}", TooCostly::ADVICE) }
     }
 }
 

@@ -6,10 +6,11 @@ use std::{
 };
 
 use super::{
-    MAX_BYTES, Reason,
+    Reason,
     element::{Element, Endian},
-    guarded, shortened, tensor, zip_damage,
+    guarded, has_many_entries, shortened, tensor, zip_damage,
 };
+use crate::budget::Budget;
 use crate::canonical::Tensor;
 
 /// Maximum header length; NumPy's own limit (`max_header_size` of `numpy.load`).
@@ -21,7 +22,7 @@ pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 const ALIGNMENT: usize = 64;
 
 /// Reads one array.
-pub(super) fn parse(bytes: &[u8]) -> Result<Tensor, Reason> {
+pub(super) fn parse(bytes: &[u8], budget: &mut Budget) -> Result<Tensor, Reason> {
     let (text, data) = split(bytes)?;
     // A list of fields takes the place of the type.
     if text.windows(2).any(|two| two == b"[(") {
@@ -31,10 +32,14 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Tensor, Reason> {
     let refused = || format!("holds numpy '{}', but only real numbers are supported", shortened(header.descr));
     let (element, endian) = element(header.descr).ok_or_else(refused)?;
     if !header.fortran_order {
-        return tensor(header.shape, data, element, endian);
+        return tensor(header.shape, data, element, endian, budget);
     }
     let shape = header.shape.into_iter().rev().collect();
-    Ok(transpose(&tensor(shape, data, element, endian)?))
+    let columns = tensor(shape, data, element, endian, budget)?;
+    budget.take(columns.data.len(), size_of::<f32>())?;
+    let rows = transpose(&columns);
+    budget.give(columns.data.len(), size_of::<f32>());
+    Ok(rows)
 }
 
 /// The header's text, and the numbers after it.
@@ -178,19 +183,26 @@ pub(super) fn parse_npz(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, Reason
     let damaged = |e: &zip::result::ZipError| {
         Reason::from(format!("is not a whole zip archive: {}", zip_damage(e, "it is cut off or damaged")))
     };
+    if has_many_entries(bytes) {
+        return Err("has too many entries".into());
+    }
     let mut archive = guarded(|| zip::ZipArchive::new(Cursor::new(bytes)))?.map_err(|e| damaged(&e))?;
-    let (mut tensors, mut left) = (BTreeMap::new(), MAX_BYTES);
+    let (mut tensors, mut budget) = (BTreeMap::new(), Budget::of_file(bytes.len()));
     for i in 0..archive.len() {
         let (name, array) = guarded(|| -> Result<_, Reason> {
             let entry = archive.by_index(i).map_err(|e| damaged(&e))?;
             let name = entry.name().map_err(|e| damaged(&e))?.into_owned();
-            let mut array = Vec::new();
-            entry.take(left + 1).read_to_end(&mut array).map_err(|e| format!("`{name}` cannot be unpacked ({e})"))?;
+            // The declared size is a hint: a longer content is cut off, and does not have the length of its shape.
+            let size = usize::try_from(entry.size()).unwrap_or(usize::MAX);
+            budget.take(size, 1)?;
+            let mut array = Vec::with_capacity(size);
+            let cut = |e: io::Error| format!("`{name}` cannot be unpacked ({e})");
+            entry.take(size as u64).read_to_end(&mut array).map_err(cut)?;
             Ok((name, array))
         })??;
-        left = left.checked_sub(array.len() as u64).ok_or("unpacks to more than 512 MiB")?;
         let stem = name.strip_suffix(".npy").ok_or_else(|| format!("holds `{name}`, which is not an array"))?;
-        let tensor = parse(&array).map_err(|e| e.inside(stem))?;
+        let tensor = parse(&array, &mut budget).map_err(|e| e.inside(stem))?;
+        budget.give(array.capacity(), 1);
         if tensors.insert(stem.to_owned(), tensor).is_some() {
             return Err(format!("holds `{stem}` twice").into());
         }
@@ -229,6 +241,10 @@ pub(super) fn write_npz(tensors: &BTreeMap<String, Tensor>) -> io::Result<Vec<u8
 mod tests {
     use super::*;
 
+    fn parse_array(bytes: &[u8]) -> Result<Tensor, Reason> {
+        parse(bytes, &mut Budget::of_file(bytes.len()))
+    }
+
     fn array(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
         let fortran = if fortran { "True" } else { "False" };
         let header = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}\n");
@@ -242,7 +258,7 @@ mod tests {
     #[test]
     fn fortran_order_becomes_row_major() {
         let bytes = array("|u1", true, "(2, 3, 2)", &(0..12).collect::<Vec<u8>>());
-        let tensor = parse(&bytes).unwrap();
+        let tensor = parse_array(&bytes).unwrap();
         assert_eq!(tensor.shape, [2, 3, 2]);
         assert_eq!(tensor.data, [0., 6., 2., 8., 4., 10., 1., 7., 3., 9., 5., 11.]);
     }
@@ -250,10 +266,10 @@ mod tests {
     #[test]
     fn big_endian_is_read_and_a_wrong_length_is_not() {
         let bytes = array(">i2", false, "(2,)", &[0x01, 0x00, 0xff, 0xff]);
-        assert_eq!(parse(&bytes).unwrap().data, [256., -1.]);
-        assert!(parse(&bytes[..bytes.len() - 1]).is_err());
-        assert!(parse(&array("<c8", false, "(1,)", &[0; 8])).unwrap_err().to_string().contains("<c8"));
-        assert!(parse(&array("<f4", false, "(4294967296, 4294967296, 2)", &[])).is_err());
+        assert_eq!(parse_array(&bytes).unwrap().data, [256., -1.]);
+        assert!(parse_array(&bytes[..bytes.len() - 1]).is_err());
+        assert!(parse_array(&array("<c8", false, "(1,)", &[0; 8])).unwrap_err().to_string().contains("<c8"));
+        assert!(parse_array(&array("<f4", false, "(4294967296, 4294967296, 2)", &[])).is_err());
     }
 
     #[test]
@@ -274,7 +290,7 @@ mod tests {
         assert_eq!(shape(&whole.replace('}', "} 1")), None);
         assert!((0..whole.len() - 4).all(|len| shape(&whole[..len]).is_none()));
         let fields =
-            parse(&array("', [('a', '<f4'), ('b', '<i4', (2,))]", false, "(1,)", &[])).unwrap_err().to_string();
+            parse_array(&array("', [('a', '<f4'), ('b', '<i4', (2,))]", false, "(1,)", &[])).unwrap_err().to_string();
         assert!(fields.contains("structured array"), "{fields}");
     }
 

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::Reason;
+use crate::budget::{Budget, TooCostly};
 use crate::canonical::Tensor;
 
 /// Reads a matrix, `[rows, columns]`. The first row is a header if none of its fields is a number.
@@ -10,7 +11,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Tensor, Reason> {
     let mut reader =
         csv::ReaderBuilder::new().has_headers(false).flexible(true).trim(csv::Trim::All).from_reader(bytes);
     let mut record = csv::StringRecord::new();
-    let (mut columns, mut rows, mut data) = (None, 0, Vec::new());
+    let (mut columns, mut rows, mut data) = (None, 0, Vec::with_capacity(fields(bytes)?));
     while reader.read_record(&mut record).map_err(|e| csv_reason(&e))? {
         let line = record.position().map_or(0, csv::Position::line);
         let first = columns.is_none();
@@ -30,6 +31,21 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Tensor, Reason> {
         (Some(columns), 1..) => Ok(Tensor { shape: vec![rows, columns], data }),
         _ => Err("has no row of numbers".into()),
     }
+}
+
+/// An upper bound of the number of fields, if there is memory for them and for the longest row.
+fn fields(bytes: &[u8]) -> Result<usize, TooCostly> {
+    let mut budget = Budget::of_file(bytes.len());
+    let separators = |bytes: &[u8]| bytes.iter().filter(|&&byte| byte == b',').count() + 1;
+    let (mut all, mut most) = (0, 0);
+    for row in bytes.split(|&byte| byte == b'\n' || byte == b'\r') {
+        all += separators(row);
+        most = most.max(row.len() + size_of::<usize>() * separators(row));
+    }
+    // The reader's row grows by doubling, and is copied once without the spaces around its fields. Quotes may join rows.
+    budget.take(all, size_of::<f32>())?;
+    budget.take(most, 4)?;
+    Ok(all)
 }
 
 fn number(field: &str) -> Result<f32, String> {

@@ -9,6 +9,7 @@ use super::{
     element::{Element, Endian},
     tensor,
 };
+use crate::budget::{Budget, TooCostly};
 use crate::canonical::Tensor;
 
 /// Describes the damage of a file for users who do not know the format.
@@ -24,14 +25,23 @@ pub(crate) fn damage(error: &SafeTensorError) -> String {
     }
 }
 
+/// Subtracts the memory of a file's header, before it is parsed.
+pub(crate) fn take_header(bytes: &[u8], budget: &mut Budget) -> Result<(), TooCostly> {
+    let Some((len, rest)) = bytes.split_first_chunk::<8>() else { return Ok(()) };
+    let len = usize::try_from(u64::from_le_bytes(*len)).unwrap_or(usize::MAX);
+    budget.take_json(rest.get(..len).unwrap_or_default())
+}
+
 /// Reads every tensor, by name.
 pub(super) fn parse(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, Reason> {
+    let mut budget = Budget::of_file(bytes.len());
+    take_header(bytes, &mut budget)?;
     let file =
         SafeTensors::deserialize(bytes).map_err(|e| format!("is not a whole .safetensors file: {}", damage(&e)))?;
     file.iter()
         .map(|(name, view)| {
             let tensor = element(view.dtype())
-                .and_then(|element| tensor(view.shape().to_vec(), view.data(), element, Endian::Little))
+                .and_then(|element| tensor(view.shape().to_vec(), view.data(), element, Endian::Little, &mut budget))
                 .map_err(|e| e.inside(name))?;
             Ok((name.to_owned(), tensor))
         })

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value as Json;
 
 use super::{description::Description, keras};
+use crate::budget::{Budget, TooCostly};
 use crate::data::DataError;
 
 const MAX_BYTES: u64 = 1 << 20;
@@ -27,6 +28,8 @@ impl Description {
         let invalid = |error: &dyn Display| {
             DataError::new(path, format!("is not an architecture: {error}; docs/architecture.md has examples"))
         };
+        let mut budget = Budget::of_file(text.len());
+        budget.take_json(&text).map_err(|error| DataError::new(path, format!("{error}; {}", TooCostly::ADVICE)))?;
         let json: Json = serde_json::from_slice(&text).map_err(|error| invalid(&error))?;
         // A Keras configuration has keys of its own.
         if json.get("class_name").is_some() {

@@ -1,5 +1,5 @@
 //! Zip archives of saved models. Declared lengths are not trusted: the total unpacked size is limited to a small
-//! multiple of the file, which is checked before and during unpacking.
+//! multiple of the file, and to the file's budget, which is checked before and during unpacking.
 
 use std::io::{Cursor, Read};
 
@@ -8,7 +8,8 @@ use zip::read::{ArchiveOffset, Config};
 use zip::result::ZipError;
 
 use super::refuse::err_if;
-use crate::data::{guarded, one_line, zip_damage};
+use crate::budget::Budget;
+use crate::data::{guarded, has_many_entries, one_line, zip_damage};
 use crate::error::{ImportError, Result};
 
 /// Maximum unpacked size of an archive, as a multiple of its own size; frameworks store weights uncompressed.
@@ -22,12 +23,15 @@ pub(crate) struct Archive<'a> {
     /// Number of bytes that may still be unpacked.
     left: u64,
     names: Vec<String>,
+    /// The budget of the whole file.
+    pub budget: Budget,
 }
 
 impl<'a> Archive<'a> {
     pub fn open(bytes: &'a [u8]) -> Result<Self> {
         // A model's archive starts at the first byte. If the reader searched for the start, it would take the second
         // entry of some PyTorch archives for the first: their sizes are stored twice, and it reads the shorter one.
+        err_if(has_many_entries(bytes), || damaged("it has too many entries".into()))?;
         let config = Config { archive_offset: ArchiveOffset::Known(0) };
         let mut zip = guarded(|| ZipArchive::with_config(config, Cursor::new(bytes)))
             .map_err(|_| damaged(DIRECTORY.into()))?
@@ -45,7 +49,7 @@ impl<'a> Archive<'a> {
             names.push(name);
         }
         err_if(declared > limit, || bomb(declared, bytes.len()))?;
-        Ok(Self { zip, left: limit, names })
+        Ok(Self { zip, left: limit, names, budget: Budget::of_file(bytes.len()) })
     }
 
     pub fn names(&self) -> &[String] {
@@ -54,20 +58,19 @@ impl<'a> Archive<'a> {
 
     /// The content of an entry; `None` if there is no entry of this name.
     pub fn read(&mut self, name: &str) -> Result<Option<Vec<u8>>> {
-        if !self.names.iter().any(|known| known == name) {
-            return Ok(None);
-        }
-        let left = self.left;
+        let Some(index) = self.zip.index_for_name(name) else { return Ok(None) };
+        let left = self.left.min(self.budget.left() as u64);
         let zip = &mut self.zip;
         let content = guarded(|| -> Result<Vec<u8>, ZipError> {
-            let entry = zip.by_name(name)?;
-            let mut content = Vec::new();
+            let entry = zip.by_index(index)?;
+            let mut content = Vec::with_capacity(entry.size().min(left) as usize);
             entry.take(left + 1).read_to_end(&mut content)?;
             Ok(content)
         })
         .map_err(|_| damaged(format!("its entry {name:?} is damaged")))?
         .map_err(|error| damaged(format!("its entry {name:?}: {}", zip_damage(&error, "it is damaged"))))?;
         let len = content.len() as u64;
+        self.budget.take(content.capacity(), 1)?;
         self.left = left.checked_sub(len).ok_or_else(|| bomb(len, (left / MAX_RATIO) as usize))?;
         Ok(Some(content))
     }

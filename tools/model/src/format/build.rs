@@ -12,6 +12,7 @@ use super::{
     case::Case, case::Definition, families, keras, network::Network, signal::Signal, signal::embedded,
     signal::in_order, tf1, torch,
 };
+use crate::budget::Budget;
 use crate::canonical::{Canonical, MAX_SIZE, Node, Schedule, Tensor};
 use crate::error::{ImportError, Result};
 
@@ -28,6 +29,7 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn build(&self, source: &str) -> Result<Canonical> {
         let mut network = Network::new();
+        network.limit(Budget::of_network(self.tensors.values().map(|tensor| tensor.data.len()).sum()));
         let mut values: BTreeMap<&str, Signal> = BTreeMap::new();
         unsupported_if(self.whole && self.inputs.len() > 1, "a network that looks at windows of several inputs")?;
         for input in self.inputs {
@@ -47,6 +49,7 @@ impl Builder<'_> {
                 class: layer.class.escape_debug().to_string(),
                 source: Box::new(error),
             })?;
+            network.is_within()?;
             pace = pace.max(value.pace);
             values.insert(&layer.name, value);
             before = vec![&layer.name];

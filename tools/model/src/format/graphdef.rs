@@ -2,18 +2,19 @@
 //! `graph.proto`, `node_def.proto`, `attr_value.proto`, `tensor.proto`), and the checks on a decoded file.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use prost::Message;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
+use super::protobuf::{self, Field, Trouble};
 use super::refuse::{err_if, fail_if};
-use crate::{canonical::Tensor, error::ImportError, error::Result};
+use crate::{budget::Budget, canonical::Tensor, error::ImportError, error::Result};
 
 /// Maximum number of nodes in a graph; the Hello Edge graphs have about 110.
 pub const MAX_NODES: usize = 65_536;
-/// Maximum number of inputs and attributes of all nodes together. An empty one takes two bytes in a file but much more
-/// in memory.
-const MAX_EDGES: usize = 1 << 20;
+/// Maximum depth of the messages of a node: an attribute, its value, a constant, its shape, a dimension.
+const MAX_DEPTH: usize = 5;
 /// Maximum number of values of one tensor: as many as the largest file can hold.
 pub const MAX_VALUES: usize = 1 << 24;
 
@@ -80,8 +81,8 @@ pub mod attr_value {
         #[prost(message, tag = "7")]
         Shape(super::TensorShape),
         /// A constant.
-        #[prost(message, tag = "8")]
-        Tensor(super::TensorProto),
+        #[prost(message, boxed, tag = "8")]
+        Tensor(Box<super::TensorProto>),
     }
 }
 
@@ -138,8 +139,8 @@ pub struct TensorProto {
     pub bool_val: Vec<bool>,
 }
 
-/// Decodes the nodes of a graph file, in file order. Nodes are counted before they are decoded, so that a small hostile
-/// file cannot cause large allocations.
+/// Decodes the nodes of a graph file, in file order. The memory of a node is subtracted from the file's budget before it
+/// is decoded, so that a small hostile file cannot cause large allocations.
 ///
 /// # Errors
 /// If the file is cut off or is not a GraphDef.
@@ -147,7 +148,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<NodeDef>> {
     const NODE: u32 = 1;
     let mut rest = bytes;
     let mut nodes = Vec::new();
-    let mut edges_left = MAX_EDGES;
+    let mut budget = Budget::of_file(bytes.len());
     while !rest.is_empty() {
         let (tag, wire) = decode_key(&mut rest).map_err(damaged)?;
         if tag != NODE || wire != WireType::LengthDelimited {
@@ -160,27 +161,52 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<NodeDef>> {
         let split = usize::try_from(needed).ok().and_then(|needed| rest.split_at_checked(needed));
         let (node, after) = split.ok_or(ImportError::Truncated { node: nodes.len(), offset, needed, left })?;
         err_if(nodes.len() == MAX_NODES, || malformed(format!("it has more than {MAX_NODES} nodes")))?;
-        check_edges(node, &mut edges_left)?;
-        nodes.push(NodeDef::decode(node).map_err(|error| malformed(format!("node {}: {error}", nodes.len())))?);
+        let broken = |error: &dyn Display| malformed(format!("node {}: {error}", nodes.len()));
+        budget.take(size_of::<NodeDef>(), 2)?;
+        protobuf::take(node, Part::Node, Part::field, MAX_DEPTH, &mut budget).map_err(|trouble| match trouble {
+            Trouble::Costly(error) => error.into(),
+            Trouble::Damaged(error) => broken(&error),
+            Trouble::Cut { needed, left } => broken(&format_args!("a field needs {needed} bytes, {left} are left")),
+            Trouble::Deep => broken(&"its messages are nested too deeply"),
+        })?;
+        nodes.push(NodeDef::decode(node).map_err(|error| broken(&error))?);
         rest = after;
     }
     err_if(nodes.is_empty(), || malformed("it has no nodes"))?;
     Ok(nodes)
 }
 
-/// Counts the inputs and attributes of an encoded node.
-fn check_edges(mut node: &[u8], left: &mut usize) -> Result<()> {
-    const INPUT: u32 = 3;
-    const ATTR: u32 = 5;
-    while !node.is_empty() {
-        let (tag, wire) = decode_key(&mut node).map_err(damaged)?;
-        if tag == INPUT || tag == ATTR {
-            let fewer = left.checked_sub(1);
-            *left = fewer.ok_or_else(|| malformed(format!("it has more than {MAX_EDGES} inputs and attributes")))?;
+/// A message whose fields take memory.
+#[derive(Clone, Copy)]
+enum Part {
+    Node,
+    Attribute,
+    Value,
+    List,
+    Shape,
+    Tensor,
+    Leaf,
+}
+
+impl Part {
+    fn field(self, tag: u32) -> Field<Self> {
+        let of = |part, size| Field::Message(part, size);
+        match (self, tag) {
+            // A map has nodes of eleven names and values, which are at least half full.
+            (Self::Node, 5) => of(Self::Attribute, 2 * (size_of::<String>() + size_of::<AttrValue>())),
+            (Self::Attribute, 2) => of(Self::Value, 0),
+            (Self::Value, 1) => of(Self::List, 0),
+            (Self::Value, 7) | (Self::Tensor, 2) => of(Self::Shape, 0),
+            (Self::Value, 8) => of(Self::Tensor, size_of::<TensorProto>()),
+            (Self::Shape, 2) => of(Self::Leaf, size_of::<Dim>()),
+            (Self::List, 3) | (Self::Tensor, 10) => Field::Numbers { each: 8, wire: 1 },
+            (Self::Tensor, 5) => Field::Numbers { each: 4, wire: 4 },
+            (Self::Tensor, 7) => Field::Numbers { each: 4, wire: 1 },
+            (Self::Tensor, 11) => Field::Numbers { each: 1, wire: 1 },
+            (Self::Node, 1..=3) | (Self::Attribute, 1) | (Self::Value, 2) | (Self::Tensor, 4) => Field::Bytes,
+            _ => Field::Plain,
         }
-        skip_field(wire, tag, &mut node, DecodeContext::default()).map_err(damaged)?;
     }
-    Ok(())
 }
 
 /// The error for bytes that are not a valid message.
@@ -193,10 +219,9 @@ fn malformed(reason: impl ToString) -> ImportError {
 }
 
 impl TensorProto {
-    /// Number of values of this tensor that are stored in the file.
+    /// Number of values of four bytes that this tensor's part of the file has room for.
     pub fn held(&self) -> usize {
-        let listed = self.float_val.len() + self.int_val.len() + self.int64_val.len() + self.bool_val.len();
-        listed + self.tensor_content.len() / 4
+        self.encoded_len() / size_of::<f32>()
     }
 
     /// The dimensions of the tensor.

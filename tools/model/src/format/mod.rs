@@ -23,6 +23,7 @@ mod ncps;
 mod network;
 pub mod onnx;
 mod picture;
+mod protobuf;
 mod refuse;
 mod rnnoise;
 mod rtneural;
@@ -139,7 +140,7 @@ pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<
         Some(Kind::Zip) => {
             let mut archive = Archive::open(bytes)?;
             if torch::is_torch(&archive) {
-                return torch::import_archive(&mut archive, bytes.len(), name, options);
+                return torch::import_archive(&mut archive, name, options);
             }
             if keras::is_keras(&archive) {
                 return keras::import_archive(&mut archive, name, options);

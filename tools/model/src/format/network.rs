@@ -1,12 +1,13 @@
 //! A network before it becomes a canonical model: named layers that read inputs or earlier layers, and the positions of
 //! their states in a golden case.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tidegate::internals::cell::CellKind;
 
 use super::layer::{At, Layer};
 use super::refuse::unsupported_if;
+use crate::budget::{Budget, TooCostly, WEIGHT};
 use crate::canonical::{Architecture, Canonical, Integers, Node, Port, Schedule, Tensor, Unroll};
 use crate::error::{ImportError, Result};
 
@@ -128,6 +129,13 @@ pub struct Network {
     inputs: Vec<Port>,
     nodes: Vec<Node>,
     outputs: Vec<Port>,
+    /// Names of inputs and nodes, and the number of nodes of each cell.
+    names: HashSet<String>,
+    kinds: HashMap<String, usize>,
+    /// Memory for the weights of its layers, if they come from a file.
+    budget: Option<Budget>,
+    /// Set once the weights have exceeded the budget.
+    costly: Option<TooCostly>,
     tensors: BTreeMap<String, Tensor>,
     states: Vec<StatePart>,
     traces: Vec<StatePart>,
@@ -150,6 +158,28 @@ impl Network {
     /// A network without layers.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Limits the weights of its layers, which may share the tensors of a file. [`model`](Self::model) returns the error.
+    pub(crate) fn limit(&mut self, budget: Budget) {
+        self.budget = Some(budget);
+    }
+
+    /// Whether the weights are within the budget so far.
+    pub(crate) fn is_within(&self) -> Result<()> {
+        self.costly.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Adds a tensor, unless the budget is exceeded.
+    fn insert(&mut self, name: String, tensor: Tensor) {
+        let Some(budget) = &mut self.budget else {
+            self.tensors.insert(name, tensor);
+            return;
+        };
+        match budget.take(tensor.data.len(), WEIGHT) {
+            Ok(()) => drop(self.tensors.insert(name, tensor)),
+            Err(error) => self.costly = Some(error),
+        }
     }
 
     /// Connects layers in sequence, from input port `input` to output port `output`.
@@ -178,6 +208,7 @@ impl Network {
 
     /// Adds an input port.
     pub fn input(&mut self, name: &str, size: usize) -> Source {
+        self.names.insert(name.to_owned());
         self.inputs.push(Port { name: name.to_owned(), size, from: String::new() });
         Source { name: name.to_owned(), size, rows: None }
     }
@@ -289,7 +320,7 @@ impl Network {
             node.inputs = sources.iter().map(|source| source.name.clone()).collect();
             let prefix = format!("{given}.");
             for (name, tensor) in tensors.extract_if(.., |name, _| name.starts_with(&prefix)) {
-                self.tensors.insert(format!("{}.{}", node.name, &name[prefix.len()..]), tensor);
+                self.insert(format!("{}.{}", node.name, &name[prefix.len()..]), tensor);
             }
             let rows = node.unroll.map(|unroll| unroll.steps);
             known.insert(given, Source { name: node.name.clone(), size: node.output_size, rows });
@@ -299,17 +330,17 @@ impl Network {
     }
 
     /// An unused name for a node: that of the cell, with a number unless it is the first.
-    fn free_name(&self, kind: &str) -> String {
+    fn free_name(&mut self, kind: &str) -> String {
         // An input port may have the name of a cell; nodes and inputs share one name space.
-        let taken = |name: &str| {
-            self.inputs.iter().any(|port| port.name == name) || self.nodes.iter().any(|node| node.name == name)
-        };
         let mut name = kind.to_owned();
-        let mut number = 1 + self.nodes.iter().filter(|node| node.cell == kind).count().max(1);
-        while taken(&name) {
+        let count = self.kinds.entry(kind.to_owned()).or_default();
+        let mut number = 1 + (*count).max(1);
+        *count += 1;
+        while self.names.contains(&name) {
             name = format!("{kind}_{number}");
             number += 1;
         }
+        self.names.insert(name.clone());
         name
     }
 
@@ -322,7 +353,9 @@ impl Network {
         let part = |(state, at)| StatePart { node: name.clone(), state, at };
         self.states.extend(layer.states.into_iter().map(part));
         self.traces.extend(layer.traces.into_iter().map(part));
-        self.tensors.extend(layer.tensors.into_iter().map(|(tensor, value)| (format!("{name}.{tensor}"), value)));
+        for (tensor, value) in layer.tensors {
+            self.insert(format!("{name}.{tensor}"), value);
+        }
         Source { name, size: layer.output_size, rows: None }
     }
 
@@ -393,6 +426,7 @@ impl Network {
     /// # Errors
     /// If the layers do not make a valid model.
     pub fn model(self, source: String) -> Result<Canonical> {
+        self.is_within()?;
         let architecture = Architecture {
             version: 1,
             source,

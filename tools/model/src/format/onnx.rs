@@ -20,7 +20,8 @@ pub mod proto;
 mod recurrent;
 mod value;
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
 
 use self::graph::{GraphInput, Output, Session, Setup, Stop, is_whole};
 use self::interface::Ends;
@@ -28,12 +29,15 @@ pub use self::interface::{Interface, InterfaceError};
 use self::proto::{GraphProto, ModelProto, ValueInfo};
 use self::value::{Axis, Value};
 use super::{Imported, Options, refuse::err_if, refuse::unsupported_if};
+use crate::budget::Budget;
 use crate::canonical::{Canonical, Schedule, Tensor};
 use crate::{data::one_line, error::ImportError, error::Result};
 
 const FORMAT: &str = "ONNX model";
 const VERSIONS: std::ops::RangeInclusive<i64> = 7..=28;
 const MAX_PORTS: usize = 256;
+/// Maximum number of elements that all readings of a graph examine together. A node counts as [`graph::NODE`] of them.
+const MAX_WORK: usize = 1 << 26;
 /// Stand-ins for an open number of steps. The network must not depend on the choice.
 const STAND_INS: [usize; 2] = [7, 11];
 
@@ -81,9 +85,12 @@ impl Given {
 /// If the bytes are not an ONNX model or an operation is not supported; the error names node, op and attribute.
 pub fn open(bytes: &[u8], name: &str, options: &Options) -> Result<(Imported, Interface)> {
     unsupported_if(options.description.is_some(), "--arch with a file that holds its architecture")?;
-    let model = proto::decode(bytes)?;
+    let mut budget = Budget::of_file(bytes.len());
+    let model = proto::decode(bytes, &mut budget)?;
     let graph = graph_of(&model)?;
-    let reader = Reader { graph, version: version(&model)?, options, name };
+    let initializers = graph::initializers(graph, &mut budget)?;
+    let work = Cell::new(MAX_WORK);
+    let reader = Reader { graph, version: version(&model)?, options, name, initializers, budget, work };
     let mut learnt = Learnt::default();
     let built = match reader.build(&mut learnt, false, STAND_INS[0]) {
         Err(ImportError::NeedsWindow { .. }) if !reader.has_open_time(&learnt)? => {
@@ -152,6 +159,12 @@ struct Reader<'a> {
     version: i64,
     options: &'a Options,
     name: &'a str,
+    /// The graph's own constants by name.
+    initializers: HashMap<String, Value>,
+    /// Memory that is left for one reading.
+    budget: Budget,
+    /// Elements and nodes that may still be examined, over all readings.
+    work: Cell<usize>,
 }
 
 struct Built {
@@ -163,8 +176,7 @@ struct Built {
 impl Reader<'_> {
     /// The inputs without an initializer.
     fn inputs(&self) -> impl Iterator<Item = (usize, &ValueInfo)> {
-        let is_weight = |name: &str| self.graph.initializer.iter().any(|tensor| tensor.name == name);
-        self.graph.input.iter().enumerate().filter(move |(_, input)| !is_weight(&input.name))
+        self.graph.input.iter().enumerate().filter(|(_, input)| !self.initializers.contains_key(&input.name))
     }
 
     /// Element type (whether integer) and dimensions of an input, as given by the file or the user.
@@ -277,9 +289,17 @@ impl Reader<'_> {
                 }
                 inputs.push(GraphInput { name: input.name.clone(), shape, said, whole });
             }
-            let setup =
-                Setup { graph: self.graph, version: self.version, inputs, bound, roles: &learnt.roles, windowed };
-            let mut session = Session::new(setup);
+            let setup = Setup {
+                graph: self.graph,
+                version: self.version,
+                initializers: &self.initializers,
+                inputs,
+                bound,
+                roles: &learnt.roles,
+                windowed,
+                work: &self.work,
+            };
+            let mut session = Session::new(setup, self.budget.clone());
             let read = session.read().and_then(|outputs| session.finish(&outputs).map(|ends| (outputs, ends)));
             let (outputs, ends) = match read {
                 Ok(read) => read,

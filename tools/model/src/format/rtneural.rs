@@ -16,7 +16,7 @@ use serde::de::IgnoredAny;
 
 use self::array::Array;
 use super::{Description, Imported, Options, refuse::unsupported_if, torch};
-use crate::{canonical::MAX_SIZE, data::one_line, error::ImportError, error::Result};
+use crate::{budget::Budget, canonical::MAX_SIZE, data::one_line, error::ImportError, error::Result};
 
 const FORMAT: &str = "RTNeural model";
 
@@ -73,6 +73,7 @@ fn malformed_if(found: bool, reason: impl Display) -> Result<()> {
 }
 
 pub(super) fn import(bytes: &[u8], name: &str, options: &Options) -> Result<Imported> {
+    Budget::of_file(bytes.len()).take_json(bytes)?;
     let fields: BTreeMap<String, IgnoredAny> = parsed(bytes)?;
     if fields.contains_key("class_name") || fields.contains_key("framework") {
         return Err(ImportError::Refused {

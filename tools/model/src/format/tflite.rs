@@ -18,7 +18,7 @@ mod schema;
 
 use self::lower::Reader;
 use super::{Imported, Options, refuse::unsupported_if};
-use crate::{data::one_line, error::ImportError, error::Result};
+use crate::{budget::Budget, data::one_line, error::ImportError, error::Result};
 
 const FORMAT: &str = "TFLite model";
 /// Identifier at byte 4 of a file.
@@ -35,6 +35,7 @@ fn unsupported(what: String) -> ImportError {
 pub(super) fn import(bytes: &[u8], name: &str, options: &Options) -> Result<Imported> {
     unsupported_if(options.description.is_some(), "--arch with a file that holds its architecture")?;
     unsupported_if(options.window.is_some(), "--window with a file whose sequences have a length")?;
-    let model = schema::Model::read(bytes)?;
-    Reader::new(&model, bytes.len()).import(&format!("{name}, TFLite"))
+    let mut budget = Budget::of_file(bytes.len());
+    let model = schema::Model::read(bytes, &mut budget)?;
+    Reader::new(&model, budget).import(&format!("{name}, TFLite"))
 }

@@ -113,10 +113,15 @@ fn cell(case: &mut Case<'_>, state: &str) -> Result<Layer> {
     case.optional("ext/bias")?;
     let states: &[&str] =
         if plain { &["hidden", "cell_state"] } else { &["hidden", "cell_state", "normalizer", "stabilizer"] };
+    let many = plain && layer.hidden_size > MAX_PLAIN;
+    unsupported_if(many, format_args!("function = \"lstm\" with more than {MAX_PLAIN} units"))?;
     let layer = if plain { lstm(&layer) } else { layer };
     let parts = states.iter().enumerate();
     Ok(parts.fold(layer, |layer, (index, name)| layer.state(name, At::new(state).index(index))))
 }
+
+/// Maximum number of units of an LSTM with an input weight of 1 for each preactivation.
+const MAX_PLAIN: usize = 1024;
 
 /// An LSTM that reads the preactivations of this sLSTM, with its recurrent weights and bias.
 fn lstm(slstm: &Layer) -> Layer {

@@ -17,6 +17,8 @@ use crate::{canonical::Tensor, error::Result, error::Shape};
 const MAX_ENTRIES: usize = 65_536;
 /// Maximum total size of all names in bytes. Keys that share a prefix take less space in the file than in memory.
 const MAX_NAME_BYTES: usize = 4 << 20;
+/// Maximum size of an entry in bytes: 256 slices of 8 dimensions have at most 50,000.
+const MAX_ENTRY_BYTES: usize = 1 << 16;
 const MAX_SHARDS: u32 = 256;
 /// Maximum number of dimensions, and of slices per variable.
 const MAX_DIMS: usize = 8;
@@ -87,8 +89,10 @@ impl Bundle {
     pub fn read(index: &[u8]) -> Result<Self> {
         let mut header = None;
         let mut bundle = Self { shards: 0, entries: BTreeMap::new(), slices: BTreeMap::new() };
-        let mut names = 0;
+        let (mut names, mut slices) = (0, 0);
         table::read(index, |key, value| {
+            let len = value.len();
+            malformed_if(len > MAX_ENTRY_BYTES, format_args!("an entry of its index has {len} bytes"))?;
             if key.is_empty() {
                 header = Some(decode::<Header>("its header", value)?);
                 return Ok(());
@@ -98,7 +102,11 @@ impl Bundle {
             let what = format_args!("it has more than {MAX_ENTRIES} variables or {MAX_NAME_BYTES} bytes of names");
             malformed_if(full, what)?;
             let name = String::from_utf8_lossy(key);
-            let entry = Entry::new(&name, decode::<EntryProto>("an entry", value)?)?;
+            let proto = decode::<EntryProto>("an entry", value)?;
+            // Each slice has an entry of its own.
+            slices += proto.slices.len();
+            malformed_if(slices > MAX_ENTRIES, format_args!("it has more than {MAX_ENTRIES} slices"))?;
+            let entry = Entry::new(&name, proto)?;
             if key[0] == 0 {
                 bundle.slices.insert(key.to_vec(), entry);
             } else if bundle.entries.insert(name.clone().into_owned(), entry).is_some() {

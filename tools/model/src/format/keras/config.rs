@@ -14,6 +14,8 @@ use crate::{data::one_line, error::ImportError, error::Result};
 
 /// Maximum number of layers and models; each call of a layer counts.
 const MAX_LAYERS: usize = 4096;
+/// Maximum number of parts of all calls of models together. A model's parts count once for each call of the model.
+const MAX_PARTS: usize = 16 * MAX_LAYERS;
 /// Maximum number of values in the arguments of all calls together. A layer's arguments count once for each call.
 const MAX_ARGUMENTS: usize = 1 << 18;
 /// Maximum length of a layer's name in bytes, including the names of the models around it.
@@ -21,7 +23,7 @@ const MAX_NAME: usize = 1024;
 
 pub(super) fn describe(json: &Json, generation: Generation) -> Result<Description> {
     let (inputs, layers, names, calls) = (Vec::new(), Vec::new(), BTreeSet::new(), BTreeMap::new());
-    let mut writer = Writer { generation, inputs, layers, names, calls, count: 0, values: 0 };
+    let mut writer = Writer { generation, inputs, layers, names, calls, count: 0, parts: 0, values: 0 };
     let class = json.get("class_name").and_then(Json::as_str).unwrap_or_default();
     let Some(config) = json.get("config") else { return wrong("its architecture has no class or no arguments") };
     let outputs = writer.model(class, config, json.pointer("/build_config/input_shape"), Place::default())?;
@@ -41,6 +43,8 @@ struct Writer {
     calls: BTreeMap<String, usize>,
     /// Number of calls of layers and models.
     count: usize,
+    /// Number of parts of the called models.
+    parts: usize,
     /// Number of values in the arguments of the calls.
     values: usize,
 }
@@ -62,6 +66,8 @@ impl Writer {
     /// Adds the layers of a model. Returns the names of its outputs.
     fn model(&mut self, class: &str, config: &Json, built: Option<&Json>, place: Place<'_>) -> Result<Vec<String>> {
         let parts = parts(class, config)?;
+        self.parts += parts.len();
+        wrong_if(self.parts > MAX_PARTS, format_args!("its models have more than {MAX_PARTS} layers in all calls"))?;
         let saved = saved_names(class, &parts);
         if class != "Sequential" {
             return self.graph(config, &parts, &saved, place);
@@ -253,11 +259,12 @@ impl Writer {
     }
 }
 
-/// Number of values in `json`; long texts count as several.
+/// Number of values in `json`; long texts count as several, and an object as many: it has room for eleven.
 fn weight(json: &Json) -> usize {
     match json {
+        Json::Object(object) if object.is_empty() => 1,
         Json::Array(list) => list.iter().map(weight).sum::<usize>() + 1,
-        Json::Object(object) => object.iter().map(|(key, value)| key.len() / 32 + weight(value)).sum::<usize>() + 1,
+        Json::Object(object) => object.iter().map(|(key, value)| key.len() / 32 + weight(value)).sum::<usize>() + 16,
         Json::String(text) => text.len() / 32 + 1,
         _ => 1,
     }

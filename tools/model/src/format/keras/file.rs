@@ -7,13 +7,14 @@ use super::{
     part::wrong, part::wrong_if, weights::Layout, weights::assign,
 };
 use crate::format::{Description, Imported, Options, archive::Archive, refuse::unsupported_if};
-use crate::{data::one_line, error::ImportError, error::Result};
+use crate::{budget::Budget, data::one_line, error::ImportError, error::Result};
 
 pub(crate) fn import_hdf5(bytes: &[u8], name: &str, options: &Options) -> Result<Imported> {
-    let tree = hdf5::read(bytes, is_of_network)?;
+    let mut budget = Budget::of_file(bytes.len());
+    let tree = hdf5::read(bytes, is_of_network, &mut budget)?;
     let version = tree.text("", "keras_version").or_else(|| tree.text("model_weights", "keras_version"));
     let version = version.unwrap_or_default().to_owned();
-    let whole = tree.text("", "model_config").map(|text| parsed(text, "model_config")).transpose()?;
+    let whole = tree.text("", "model_config").map(|text| parsed(text, "model_config", &mut budget)).transpose()?;
     let groups = tree.list("", "layer_names").is_some();
     let generation = match version.as_str() {
         // Keras 1.0 did not write its version.
@@ -74,17 +75,16 @@ pub(crate) fn is_keras(archive: &Archive<'_>) -> bool {
 pub(crate) fn import_archive(archive: &mut Archive<'_>, name: &str, options: &Options) -> Result<Imported> {
     let Some(config) = archive.read("config.json")? else { return wrong("it has no config.json") };
     let config = String::from_utf8(config).or_else(|_| wrong("its config.json is not UTF-8"))?;
-    let json = parsed(&config, "config.json")?;
-    let version = archive.read("metadata.json")?.and_then(|text| {
-        let metadata: Json = serde_json::from_slice(text.get(..).filter(|text| text.len() <= MAX_JSON)?).ok()?;
-        Some(metadata.get("keras_version")?.as_str()?.to_owned())
-    });
+    let json = parsed(&config, "config.json", &mut archive.budget)?;
+    let metadata = archive.read("metadata.json")?.unwrap_or_default();
+    let metadata = parsed(&String::from_utf8_lossy(&metadata), "metadata.json", &mut archive.budget).ok();
+    let version = metadata.and_then(|json| Some(json.get("keras_version")?.as_str()?.to_owned()));
     let Some(version) = version else { return wrong("its metadata.json has no keras_version") };
     let description = Description { version: version.clone(), ..own(&json, Generation::of(&version), options)? };
     let Some(weights) = archive.read("model.weights.h5")? else {
         return Err(ImportError::Unsupported("a .keras file without model.weights.h5".into()));
     };
-    let tree = hdf5::read(&weights, is_of_network)?;
+    let tree = hdf5::read(&weights, is_of_network, &mut archive.budget)?;
     finish(&description, tree, Layout::Paths, options, name)
 }
 
@@ -101,8 +101,9 @@ pub(crate) fn description(json: &Json) -> Result<Description> {
 /// Maximum length of an architecture in bytes; even one with thousands of layers is shorter.
 const MAX_JSON: usize = 8 << 20;
 
-fn parsed(text: &str, what: &str) -> Result<Json> {
+fn parsed(text: &str, what: &str, budget: &mut Budget) -> Result<Json> {
     wrong_if(text.len() > MAX_JSON, format_args!("its {what} is longer than {MAX_JSON} bytes"))?;
+    budget.take_json(text.as_bytes())?;
     serde_json::from_str(text).or_else(|error| wrong(format!("its {what}: {error}")))
 }
 

@@ -13,6 +13,7 @@ use hdf5_reader::messages::attribute::AttributeMessage;
 use hdf5_reader::messages::datatype::{StringSize, VarLenKind};
 use hdf5_reader::{ByteOrder, Dataset, Datatype, Hdf5File, OpenOptions, Storage, StorageBuffer};
 
+use crate::budget::{Budget, WEIGHT};
 use crate::canonical::Tensor;
 use crate::data::element::{Element, Endian};
 use crate::data::{guarded, one_line};
@@ -73,15 +74,17 @@ impl Tree {
 }
 
 /// Reads a file, except for groups that `wanted` rejects.
-pub(super) fn read(bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Tree> {
-    let budget = MAX_RATIO * bytes.len() as u64 + MIN_BYTES;
-    guarded(|| read_within(bytes, &wanted, budget)).unwrap_or_else(|_| malformed("it is damaged: the decoder failed"))
+pub(super) fn read(bytes: &[u8], wanted: impl Fn(&str) -> bool, budget: &mut Budget) -> Result<Tree> {
+    let most = MAX_RATIO * bytes.len() as u64 + MIN_BYTES;
+    let tree = guarded(|| read_within(bytes, &wanted, most, budget));
+    tree.unwrap_or_else(|_| malformed("it is damaged: the decoder failed"))
 }
 
-/// Like [`read`], but reads at most `budget` bytes.
-fn read_within(bytes: &[u8], wanted: &dyn Fn(&str) -> bool, budget: u64) -> Result<Tree> {
+/// Like [`read`], but reads at most `most` bytes.
+fn read_within(bytes: &[u8], wanted: &dyn Fn(&str) -> bool, most: u64, budget: &mut Budget) -> Result<Tree> {
     let len = bytes.len();
-    let meter = Meter { left: AtomicU64::new(budget), bytes: Arc::from(bytes) };
+    budget.take(len, 1)?;
+    let meter = Meter { left: AtomicU64::new(most), bytes: Arc::from(bytes) };
     let options = OpenOptions::default()
         .with_chunk_cache_bytes(0)
         .with_max_chunk_bytes(MAX_UNPACKED * len)
@@ -95,7 +98,7 @@ fn read_within(bytes: &[u8], wanted: &dyn Fn(&str) -> bool, budget: u64) -> Resu
     let other = (root.offset_size(), root.length_size()) != (8, 8);
     malformed_if(other, "its offsets and lengths are not 8 bytes long, as h5py writes them")?;
     let left = MAX_UNPACKED * len;
-    let mut reader = Reader { wanted, tree: Tree::default(), objects: 0, left, within: BTreeSet::new() };
+    let mut reader = Reader { wanted, tree: Tree::default(), objects: 0, left, budget, within: BTreeSet::new() };
     reader.group(&root, "", 0)?;
     Ok(reader.tree)
 }
@@ -142,6 +145,7 @@ struct Reader<'w> {
     objects: usize,
     /// Number of bytes left for tensors.
     left: usize,
+    budget: &'w mut Budget,
     /// Addresses of the groups around the one being read.
     within: BTreeSet<u64>,
 }
@@ -189,6 +193,10 @@ impl Reader<'_> {
         let many = bytes > self.left;
         malformed_if(many, format_args!("tensor {name:?} unpacks to {bytes} bytes, more than such a file holds"))?;
         self.left -= bytes;
+        self.budget.take(bytes / element.bytes(), WEIGHT)?;
+        // The chunks and the whole are in memory until they are decoded.
+        self.budget.take(bytes, 2)?;
+        self.budget.give(bytes, 2);
         let raw = dataset.read_raw_bytes().map_err(|error| damaged(&name, &error))?;
         let shape = dataset.shape().iter().map(|&dim| usize::try_from(dim)).collect::<Result<Vec<_>, _>>();
         let Ok(shape) = shape else { return malformed(format!("tensor {name:?} is too large")) };
@@ -210,6 +218,7 @@ impl Reader<'_> {
         let mut texts = Vec::new();
         match &attribute.datatype {
             Datatype::String { size: StringSize::Fixed(len), .. } if *len > 0 => {
+                self.budget.take(raw.len() / *len as usize, 2 * size_of::<Option<String>>())?;
                 texts.extend(raw.chunks_exact(*len as usize).map(text));
             }
             Datatype::String { size: StringSize::Variable, .. } | Datatype::VarLen { kind: VarLenKind::String, .. } => {
@@ -280,9 +289,10 @@ mod tests {
         let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/frameworks");
         for name in ["keras1/trained.h5", "keras2/deep.h5", "keras2/trained.h5", "keras3/legacy_lstm.h5"] {
             let bytes = std::fs::read(samples.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-            let tree = read_within(&bytes, &|_| true, 4 * bytes.len() as u64).unwrap();
+            let within = |most| read_within(&bytes, &|_| true, most, &mut Budget::of_file(bytes.len()));
+            let tree = within(4 * bytes.len() as u64).unwrap();
             assert!(tree.tensors.len() >= 3 && tree.text("", "model_config").is_some(), "{name}");
-            assert!(read_within(&bytes, &|_| true, 1 << 10).is_err(), "{name}");
+            assert!(within(1 << 10).is_err(), "{name}");
         }
     }
 }

@@ -29,9 +29,16 @@ impl Session<'_> {
         of_number: impl Fn(f32) -> f32,
     ) -> Result<Value, Stop> {
         let mut elements = self.layer_elements(x)?;
+        let mut last = None;
         for element in &mut elements {
             *element = match *element {
-                Element::Of(made, at) => Element::Of(of_layer(self, Made(made))?.0, at),
+                Element::Of(made, at) => {
+                    let (_, to) = match last.filter(|&(from, _)| from == made) {
+                        Some(known) => known,
+                        None => *last.insert((made, of_layer(self, Made(made))?)),
+                    };
+                    Element::Of(to.0, at)
+                }
                 Element::Number(value) => Element::Number(of_number(value)),
                 other => other,
             };
@@ -91,6 +98,7 @@ impl Session<'_> {
         let (mut a, mut b) = (needed(inputs, 0)?, needed(inputs, 1)?);
         fail_if(inputs.len() != 2, "it has more than two inputs")?;
         let shape = both(&a.shape, &b.shape)?;
+        self.room(&shape, false)?;
         if a.is_constant() && matches!(op, "Add" | "Mul" | "Max") {
             (a, b) = (b, a);
         }

@@ -1,17 +1,23 @@
 //! Reads a graph node by node: values by name, attributes, and the facts about the inputs that must be known before a
 //! network can be built.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::made::{Made, MadeOf, Operand, StateOf};
-use super::proto::{AttributeProto, GraphProto, NodeProto, TensorProto, kind};
+use super::proto::{AttributeProto, GraphProto, NodeProto, kind};
 use super::value::{Axis, Element, Value, constant, elem, len};
 use super::{Lens, Role};
 use crate::format::{network::Network, refuse::err_if, refuse::fail_if};
-use crate::{canonical::Tensor, data::one_line, error::ImportError};
+use crate::{budget::Budget, canonical::Tensor, data::one_line, error::ImportError};
 
-/// Maximum number of elements of all values together that are computed while a graph is read.
-const MAX_WORK: usize = 1 << 27;
+/// Work of reading a node, as a number of elements.
+pub(super) const NODE: usize = 64;
+/// Memory of an element in bytes while a node moves it: its place in the old and in the new value, as an element and as
+/// a position.
+const ELEMENT: usize = 64;
+/// The same for a number that is known.
+const KNOWN: usize = 24;
 const MAX_DEPTH: usize = 16;
 
 pub(super) const PADDED: &str = "it reads all steps of an operator with sequence_lens, whose sequences may end earlier";
@@ -53,11 +59,14 @@ pub(super) struct GraphInput {
 pub(super) struct Setup<'a> {
     pub graph: &'a GraphProto,
     pub version: i64,
+    pub initializers: &'a HashMap<String, Value>,
     pub inputs: Vec<GraphInput>,
     pub bound: BTreeMap<String, Value>,
     pub roles: &'a BTreeMap<Axis, Role>,
     /// Whether the network processes all steps at once.
     pub windowed: bool,
+    /// Work that is left for all readings.
+    pub work: &'a Cell<usize>,
 }
 
 /// Converts a graph to a network.
@@ -74,8 +83,7 @@ pub(super) struct Session<'a> {
     pub(super) ends: HashMap<(Made, bool), Made>,
     /// Activated and squared outputs of layers.
     pub(super) activated: HashMap<(Made, String), Made>,
-    work_left: usize,
-    pub(super) weights_left: usize,
+    pub(super) budget: Budget,
 }
 
 pub(super) struct Output {
@@ -84,7 +92,7 @@ pub(super) struct Output {
 }
 
 impl<'a> Session<'a> {
-    pub fn new(setup: Setup<'a>) -> Self {
+    pub fn new(setup: Setup<'a>, budget: Budget) -> Self {
         let mut network = Network::new();
         network.fresh = true;
         Self {
@@ -98,16 +106,16 @@ impl<'a> Session<'a> {
             lens: None,
             ends: HashMap::new(),
             activated: HashMap::new(),
-            work_left: MAX_WORK,
-            weights_left: MAX_WORK / 4,
+            budget,
         }
     }
 
     pub fn read(&mut self) -> Result<Vec<Output>, Stop> {
         let graph = self.setup.graph;
-        let mut scope = initializers(graph)?;
+        let mut scope = HashMap::new();
         for (k, input) in self.setup.inputs.iter().enumerate() {
             let count = len(&input.shape).map_err(|reason| named(&format!("input {:?}", input.name), &reason))?;
+            room(&self.budget, count, ELEMENT)?;
             let elements = (0..count as u32).map(|at| Element::Input(k as u32, at)).collect();
             let axes = (0..input.shape.len()).map(|axis| Some((k, axis))).collect();
             let mut value = Value::open(input.shape.clone(), elements).with_axes(axes);
@@ -130,21 +138,40 @@ impl<'a> Session<'a> {
     }
 
     fn value(&self, name: &str) -> Option<Value> {
-        self.scopes.iter().rev().find_map(|scope| scope.get(name)).cloned()
+        let found = self.scopes.iter().rev().find_map(|scope| scope.get(name));
+        found.or_else(|| self.setup.initializers.get(name)).cloned()
+    }
+
+    /// Number of elements of a value that a node is about to make, if there is memory for them. `known`: they are
+    /// constants.
+    pub fn room(&self, shape: &[usize], known: bool) -> Result<usize, Stop> {
+        let count = len(shape)?;
+        // Nodes pick places of a dimension even if another one is empty.
+        let places = shape.iter().map(|&dim| dim.max(1)).product();
+        room(&self.budget, places, if known { KNOWN } else { ELEMENT })?;
+        Ok(count)
+    }
+
+    fn work(&self, count: usize) -> Result<(), Stop> {
+        let left = self.setup.work.get().checked_sub(count);
+        self.setup.work.set(left.ok_or_else(|| super::malformed("its values have too many elements".into()))?);
+        Ok(())
     }
 
     /// Evaluates the nodes that the outputs of a graph depend on.
     fn nodes(&mut self, graph: &'a GraphProto, depth: usize) -> Result<(), Stop> {
         err_if(depth > MAX_DEPTH, || super::malformed(format!("its graphs are nested more than {MAX_DEPTH} deep")))?;
+        self.work(graph.node.len())?;
         let mut needed: HashSet<&str> = graph.output.iter().map(|output| output.name.as_str()).collect();
-        let mut read = vec![false; graph.node.len()];
+        // For each node that is read, the names that no later node reads.
+        let mut read = vec![None; graph.node.len()];
         for (node, read) in graph.node.iter().zip(&mut read).rev() {
             if node.output.iter().any(|output| needed.contains(output.as_str())) {
-                *read = true;
-                needs(node, &mut needed, depth);
+                needs(node, &mut needed, read.insert(Vec::new()), depth);
             }
         }
-        for (node, _) in graph.node.iter().zip(&read).filter(|(_, read)| **read) {
+        for (node, last) in graph.node.iter().zip(&read) {
+            let Some(last) = last else { continue };
             let outer = self.node.replace(node);
             let outputs = self.evaluate(node, depth).map_err(|stop| match stop {
                 Stop::Reason(reason) if reason.is_empty() => {
@@ -159,11 +186,19 @@ impl<'a> Session<'a> {
             })?;
             self.node = outer;
             let scope = self.scopes.last_mut().expect("a graph that is read has a scope");
+            let lists = node.attribute.iter().map(|of| of.ints.len() + of.floats.len() + of.strings.len());
+            let mut work = NODE + lists.sum::<usize>();
             for (name, value) in node.output.iter().zip(outputs).filter(|(name, _)| !name.is_empty()) {
-                self.work_left = self.work_left.saturating_sub(value.len() + 64);
-                scope.insert(name.clone(), value);
+                work += value.len();
+                self.budget.take(value.held(), 1).map_err(ImportError::from)?;
+                let before = scope.insert(name.clone(), value);
+                self.budget.give(before.map_or(0, |value| value.held()), 1);
             }
-            err_if(self.work_left == 0, || super::malformed("its values have too many elements".into()))?;
+            for name in last {
+                let value = scope.remove(*name);
+                self.budget.give(value.map_or(0, |value| value.held()), 1);
+            }
+            self.work(work)?;
         }
         Ok(())
     }
@@ -201,7 +236,7 @@ impl<'a> Session<'a> {
         let graph =
             self.attributes("then_branch else_branch")?.graph(name).ok_or_else(|| format!("it has no {name}"))?;
         fail_if(graph.output.len() < node.output.len(), format_args!("its {name} has {} outputs", graph.output.len()))?;
-        self.scopes.push(initializers(graph)?);
+        self.scopes.push(initializers(graph, &mut self.budget)?);
         self.nodes(graph, depth + 1)?;
         let outputs = graph.output.iter().map(|output| {
             let missing = || format!("output {:?} of its {name} is not computed by any node", output.name);
@@ -219,6 +254,11 @@ impl<'a> Session<'a> {
             Some(other) => Err(format!("attribute {} is not known", other.name).into()),
             None => Ok(Attributes(all)),
         }
+    }
+
+    /// Number of outputs of the current node, used or not.
+    pub fn listed(&self) -> usize {
+        self.node.map_or(0, |node| node.output.len())
     }
 
     /// Number of outputs of the current node that are used.
@@ -288,27 +328,38 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Collects the names that a node and the graphs within it read.
-fn needs<'n>(node: &'n NodeProto, needed: &mut HashSet<&'n str>, depth: usize) {
-    needed.extend(node.input.iter().map(String::as_str));
+/// Collects the names that a node and the graphs within it read; `new` are those that were not collected before.
+fn needs<'n>(node: &'n NodeProto, needed: &mut HashSet<&'n str>, new: &mut Vec<&'n str>, depth: usize) {
+    new.extend(node.input.iter().map(String::as_str).filter(|name| needed.insert(name)));
     if depth > MAX_DEPTH {
         return;
     }
     for graph in node.attribute.iter().filter_map(|attribute| attribute.g.as_deref()) {
-        needed.extend(graph.output.iter().map(|output| output.name.as_str()));
+        new.extend(graph.output.iter().map(|output| output.name.as_str()).filter(|name| needed.insert(name)));
         for node in &graph.node {
-            needs(node, needed, depth + 1);
+            needs(node, needed, new, depth + 1);
         }
     }
 }
 
+/// Checks that there is memory for a value of `count` elements of `each` bytes.
+fn room(budget: &Budget, count: usize, each: usize) -> Result<(), ImportError> {
+    Ok(budget.clone().take(count, each)?)
+}
+
 /// The initializers of a graph by name.
-fn initializers(graph: &GraphProto) -> Result<HashMap<String, Value>, Stop> {
-    let of = |tensor: &TensorProto| match constant(tensor) {
-        Ok(value) => Ok((tensor.name.clone(), value)),
-        Err(reason) => Err(named(&format!("initializer {:?}", tensor.name), &reason)),
-    };
-    graph.initializer.iter().map(of).collect()
+pub(super) fn initializers(graph: &GraphProto, budget: &mut Budget) -> Result<HashMap<String, Value>, ImportError> {
+    // Integers have eight bytes, other numbers four.
+    const NUMBER: usize = 8;
+    let mut all = HashMap::new();
+    for tensor in &graph.initializer {
+        let refused = |reason: String| super::malformed(one_line(&format!("initializer {:?}: {reason}", tensor.name)));
+        let value = constant(tensor).map_err(refused)?;
+        budget.take(value.len(), NUMBER)?;
+        budget.take(NODE, 1)?;
+        all.insert(tensor.name.clone(), value);
+    }
+    Ok(all)
 }
 
 fn named(what: &str, reason: &str) -> Stop {

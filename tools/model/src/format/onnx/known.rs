@@ -1,6 +1,6 @@
 //! Operators that are evaluated when the model is read: shapes and arithmetic of constants.
 
-use super::value::{Data, Value, both, elem, len};
+use super::value::{Data, Value, both, elem};
 use super::{graph::Session, graph::Stop, moves::axis, moves::given, moves::needed};
 use crate::format::refuse::fail_if;
 
@@ -45,7 +45,7 @@ impl Session<'_> {
                 let to = needed(inputs, 0)?;
                 let shape: Result<Vec<usize>, _> = to.known_ints()?.iter().map(|&dim| usize::try_from(dim)).collect();
                 let shape = shape.map_err(|_| "a negative dimension")?;
-                let count = len(&shape)?;
+                let count = self.room(&shape, true)?;
                 return Ok(Some(match self.attributes("value")?.tensor("value")? {
                     None => Value::floats(shape, vec![0.0; count]),
                     Some(Value { data: Data::Ints(data), .. }) if data.len() == 1 => {
@@ -93,6 +93,7 @@ impl Session<'_> {
                 let [start, limit, delta] = ends?[..] else { return Err("its ends must be numbers".into()) };
                 let count = (limit.saturating_sub(start) as f64 / delta as f64).ceil().max(0.0);
                 fail_if(delta == 0 || count > super::value::MAX_ELEMENTS as f64, "it has too many numbers")?;
+                self.room(&[count as usize], true)?;
                 let values: Vec<i64> = (0..count as i64).map(|k| start + k * delta).collect();
                 return Ok(Some(Value::ints(vec![values.len()], values)));
             }
@@ -108,7 +109,7 @@ impl Session<'_> {
         let nothing = |value: &Value| matches!(&value.data, Data::Ints(data) if data.iter().all(|&value| value == 0));
         if op == "Mul" && a.whole && b.whole && (nothing(a) || nothing(b)) {
             let shape = both(&a.shape, &b.shape)?;
-            let count = len(&shape)?;
+            let count = self.room(&shape, true)?;
             return Ok(Some(Value::ints(shape, vec![0; count])));
         }
         Ok(None)
@@ -128,6 +129,7 @@ impl Session<'_> {
                 self.attributes("")?;
                 let (yes, no) = (needed(inputs, 1)?, needed(inputs, 2)?);
                 let shape = both(&both(&x.shape, &yes.shape)?, &no.shape)?;
+                self.room(&shape, true)?;
                 let on = x.broadcast(&shape)?;
                 let pick = |yes: &Value, no: &Value| -> Result<Value, String> {
                     let (yes, no) = (yes.broadcast(&shape)?, no.broadcast(&shape)?);
@@ -194,6 +196,7 @@ impl Session<'_> {
         let attributes = self.attributes(if op == "Mod" { "fmod" } else { "" })?;
         let op = if attributes.int("fmod", 0)? != 0 { "fmod" } else { op };
         let shape = both(&x.shape, &y.shape)?;
+        self.room(&shape, true)?;
         let (a, b) = (x.broadcast(&shape)?, y.broadcast(&shape)?);
         if let (Data::Ints(a), Data::Ints(b)) = (&a.data, &b.data) {
             let values: Option<Vec<i64>> = a.iter().zip(b.iter()).map(|(&a, &b)| of_ints(op, a, b)).collect();

@@ -6,6 +6,7 @@ use tidegate::internals::{activation::Activation, cell::CellKind};
 use super::made::{Layered, Made, MadeOf, Operand};
 use super::value::{Element, Value, strides};
 use super::{Role, graph::Session, graph::Stop};
+use crate::budget::WEIGHT;
 use crate::canonical::{MAX_NODES, MAX_SIZE, Tensor};
 use crate::error::ImportError;
 use crate::format::{layer::Layer, network::Direction, network::Source, refuse::err_if, refuse::fail_if};
@@ -34,12 +35,12 @@ impl Session<'_> {
             return self.needs_window("an operator that runs backwards");
         }
         let values: usize = layered.layer.tensors.values().map(|tensor| tensor.data.len()).sum();
-        let left = self.weights_left.checked_sub(values);
-        self.weights_left = left.ok_or("its layers have too many weights")?;
+        self.budget.take(values, WEIGHT).map_err(ImportError::from)?;
         let backward = layered.direction != Direction::Forward && operand.time.is_some();
         let width = layered.layer.output_size;
         let misfit = width == 0 || width > MAX_SIZE || layered.layer.input_size > MAX_SIZE;
         fail_if(misfit, format_args!("it has more than {MAX_SIZE} features, or none"))?;
+        self.room(&[operand.time.unwrap_or(1), operand.rows, width], false)?;
         let made = MadeOf {
             time: operand.time,
             rows: operand.rows,
@@ -65,6 +66,8 @@ impl Session<'_> {
     /// A copy of a pending output, computed by `layer` instead.
     pub fn variant(&mut self, made: Made, layer: Layer) -> Result<Made, Stop> {
         let mut other = self.made[made.0 as usize].clone();
+        let values: usize = layer.tensors.values().map(|tensor| tensor.data.len()).sum();
+        self.budget.take(values, size_of::<f32>()).map_err(ImportError::from)?;
         if let Some((layered, _)) = &mut other.pending {
             layered.layer = layer;
         }
@@ -317,6 +320,7 @@ impl Session<'_> {
         let (from, cols) = if apart { (first, span) } else { (0, width) };
         let fits = cols.checked_mul(places.len()).is_some_and(|weights| weights <= MAX_SELECTION);
         fail_if(!fits, format_args!("it selects {} of {cols} values, more than one layer can hold", places.len()))?;
+        self.budget.take(cols * places.len(), WEIGHT).map_err(ImportError::from)?;
         let mut data = vec![0.0; cols * places.len()];
         let mut bias = vec![0.0; places.len()];
         for (row, place) in places.iter().enumerate() {

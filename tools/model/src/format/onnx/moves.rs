@@ -1,7 +1,7 @@
 //! Operators that only move elements and add no layer.
 
 use super::graph::{Session, Stop};
-use super::value::{Data, Value, len};
+use super::value::{Data, MAX_RANK, Value, len};
 use crate::format::refuse::fail_if;
 
 type Inputs = [Option<Value>];
@@ -67,6 +67,7 @@ impl Session<'_> {
                 self.attributes("")?;
                 let to = sizes(to.known_ints()?)?;
                 let shape = super::value::both(&x.shape, &to)?;
+                self.room(&shape, x.is_constant())?;
                 one(x.broadcast(&shape)?)
             }
             "Tile" => {
@@ -77,7 +78,9 @@ impl Session<'_> {
                 for (k, &times) in times.iter().enumerate().filter(|(_, times)| **times != 1) {
                     self.within_sequence(&x, k)?;
                     let dim = x.shape[k];
-                    bounded(dim.saturating_mul(times))?;
+                    let mut shape = x.shape.clone();
+                    shape[k] = dim.saturating_mul(times);
+                    self.room(&shape, x.is_constant())?;
                     let places: Vec<Option<usize>> = (0..dim * times).map(|place| Some(place % dim)).collect();
                     x = x.picked(k, &places, 0.0)?;
                 }
@@ -91,6 +94,11 @@ impl Session<'_> {
                 fail_if(!attributes.has("axis"), "it has no axis")?;
                 let at = axis(attributes.int("axis", 0)?, first.shape.len())?;
                 self.within_sequence(first, at)?;
+                let others: usize =
+                    first.shape.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, dim)| dim).product();
+                let joined = parts.iter().map(|part| part.shape.get(at).copied().unwrap_or(0));
+                let known = parts.iter().all(Value::is_constant);
+                self.room(&[joined.fold(0, usize::saturating_add), others], known)?;
                 one(concat(&parts, at)?)
             }
             "Slice" => one(self.slice(inputs)?),
@@ -105,6 +113,7 @@ impl Session<'_> {
                 let picked: Result<Vec<Option<usize>>, String> = places.known_ints()?.iter().map(of).collect();
                 let picked = picked.map_err(|_| "an index is out of range")?;
                 self.within_sequence(&x, at)?;
+                self.room(&[x.len() / x.shape[at].max(1), picked.len()], x.is_constant())?;
                 let rows = x.picked(at, &picked, 0.0)?;
                 let mut shape = rows.shape.clone();
                 shape.splice(at..=at, places.shape.iter().copied());
@@ -161,6 +170,7 @@ impl Session<'_> {
     fn slice(&mut self, inputs: &Inputs) -> Result<Value, Stop> {
         let mut x = needed(inputs, 0)?;
         let rank = x.shape.len();
+        self.room(&x.shape, x.is_constant())?;
         let attributes = self.attributes("starts ends axes")?;
         let (starts, ends, axes, steps) = if attributes.has("starts") {
             (attributes.ints("starts")?, attributes.ints("ends")?, attributes.ints("axes")?, None)
@@ -173,7 +183,10 @@ impl Session<'_> {
         let axes = axes.unwrap_or_else(|| (0..starts.len() as i64).collect());
         let steps = steps.unwrap_or_else(|| vec![1; starts.len()]);
         let differ = [ends.len(), axes.len(), steps.len()].iter().any(|&len| len != starts.len());
-        fail_if(differ, "starts, ends, axes and steps are of different lengths")?;
+        fail_if(
+            differ || starts.len() > rank,
+            "starts, ends, axes and steps are of different lengths, or repeat an axis",
+        )?;
         for (((&start, &end), &on), &step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
             let on = axis(on, rank)?;
             let dim = x.shape[on] as i64;
@@ -204,10 +217,12 @@ impl Session<'_> {
             None => {
                 let parts = attributes.int("num_outputs", self.wanted() as i64)?;
                 let parts = usize::try_from(parts).ok().filter(|&parts| parts > 0).ok_or("it has no outputs")?;
+                fail_if(parts > self.listed(), format_args!("it has fewer than {parts} outputs"))?;
                 let part = x.shape[at].div_ceil(parts);
                 (0..parts).map(|k| part.min(x.shape[at].saturating_sub(k * part))).collect()
             }
         };
+        fail_if(sizes.len() > self.listed(), format_args!("it has fewer than {} outputs", sizes.len()))?;
         let (dim, sum) = (x.shape[at], sizes.iter().try_fold(0_usize, |sum, &size| sum.checked_add(size)));
         fail_if(sum != Some(dim), format_args!("its parts {sizes:?} do not add up to {dim}"))?;
         self.within_sequence(&x, at)?;
@@ -238,6 +253,7 @@ impl Session<'_> {
             None => (0..rank).collect(),
             Some(axes) => axes.iter().map(|&k| axis(k, rank)).collect::<Result<_, _>>()?,
         };
+        fail_if(axes.len() > rank, "its axes name a dimension twice")?;
         fail_if(pads.len() != 2 * axes.len(), format_args!("{} pads for {} dimensions", pads.len(), axes.len()))?;
         for (k, &on) in axes.iter().enumerate() {
             let (before, after) = (pads[k], pads[k + axes.len()]);
@@ -248,6 +264,8 @@ impl Session<'_> {
             let dim = x.shape[on] as i64;
             let most = super::value::MAX_ELEMENTS as i64;
             fail_if(before.abs() > most || after.abs() > most, format_args!("pads of {before} and {after}"))?;
+            let padded = dim.saturating_add(before).saturating_add(after);
+            self.room(&[x.len() / x.shape[on].max(1), usize::try_from(padded).unwrap_or(0)], x.is_constant())?;
             let place = |at: i64| match mode.as_str() {
                 _ if (0..dim).contains(&at) => Ok(Some(at)),
                 "constant" => Ok(None),
@@ -265,10 +283,6 @@ impl Session<'_> {
     }
 }
 
-fn bounded(count: usize) -> Result<(), String> {
-    len(&[count]).map(drop)
-}
-
 fn sizes(dims: &[i64]) -> Result<Vec<usize>, String> {
     dims.iter().map(|&dim| usize::try_from(dim).map_err(|_| format!("a dimension of {dim}"))).collect()
 }
@@ -276,6 +290,7 @@ fn sizes(dims: &[i64]) -> Result<Vec<usize>, String> {
 fn unsqueeze(x: &Value, axes: Option<Vec<i64>>) -> Result<Value, String> {
     let axes = axes.ok_or("it has no axes")?;
     let rank = x.shape.len() + axes.len();
+    fail_if(rank > MAX_RANK, format_args!("it has more than {MAX_RANK} dimensions"))?;
     let new: Vec<usize> = axes.iter().map(|&k| axis(k, rank)).collect::<Result<_, _>>()?;
     let (mut shape, mut kept) = (Vec::new(), Vec::new());
     let mut old = x.shape.iter().zip(&x.axes);
@@ -311,8 +326,7 @@ fn concat(parts: &[Value], at: usize) -> Result<Value, String> {
     let mut axes: Vec<_> = (0..shape.len()).map(|k| parts.iter().find_map(|part| part.axes[k])).collect();
     axes[at] = None;
     let value = if parts.iter().all(|part| matches!(part.data, Data::Ints(_))) {
-        let all: Vec<Vec<i64>> =
-            parts.iter().map(|part| Ok(part.known_ints()?.to_vec())).collect::<Result<_, String>>()?;
+        let all: Vec<&[i64]> = parts.iter().map(Value::known_ints).collect::<Result<_, _>>()?;
         Value::ints(shape, joined(&all, before))
     } else if parts.iter().all(Value::is_constant) {
         let all: Vec<Vec<f32>> = parts.iter().map(Value::known_floats).collect::<Result<_, _>>()?;
@@ -327,7 +341,8 @@ fn concat(parts: &[Value], at: usize) -> Result<Value, String> {
 }
 
 /// The rows of all parts, `count` in each, side by side.
-fn joined<T: Copy>(parts: &[Vec<T>], count: usize) -> Vec<T> {
-    let row = |part: &Vec<T>, k: usize| k * (part.len() / count)..(k + 1) * (part.len() / count);
-    (0..count).flat_map(|k| parts.iter().flat_map(move |part| part[row(part, k)].iter().copied())).collect()
+fn joined<T: Copy, P: AsRef<[T]>>(parts: &[P], count: usize) -> Vec<T> {
+    let row = |part: &[T], k: usize| k * (part.len() / count)..(k + 1) * (part.len() / count);
+    let part = move |k: usize, part: &[T]| part[row(part, k)].to_vec();
+    (0..count).flat_map(|k| parts.iter().flat_map(move |of| part(k, of.as_ref()))).collect()
 }

@@ -1,18 +1,13 @@
-//! The part of ONNX's messages that a model needs (onnx/onnx.proto), and the check of a file before decoding: it counts
-//! everything that could make a small hostile file large in memory.
+//! The part of ONNX's messages that a model needs (onnx/onnx.proto), and the check of a file before decoding: its
+//! messages must have room in the file's budget.
 
 use prost::Message;
-use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 use super::malformed;
+use crate::budget::Budget;
 use crate::error::{ImportError, Result};
-use crate::format::refuse::err_if;
+use crate::format::protobuf::{self, Field, Trouble};
 
-/// Maximum number of nodes, attributes, inputs, tensors and other messages of a model together. An empty message takes
-/// two bytes in a file, but much more in memory.
-const MAX_MESSAGES: usize = 1 << 18;
-/// Maximum number of bytes of all numbers together that are encoded with fewer bytes than they need in memory.
-const MAX_PACKED: usize = 1 << 22;
 const MAX_DEPTH: usize = 16;
 
 #[derive(Clone, PartialEq, Message)]
@@ -184,17 +179,24 @@ pub struct DimProto {
     pub param: String,
 }
 
-/// Decodes a model file.
+/// Decodes a model file, after the memory of its messages was subtracted.
 ///
 /// # Errors
-/// If the bytes are not an ONNX model or exceed a limit.
-pub fn decode(bytes: &[u8]) -> Result<ModelProto> {
-    let mut left = Left { messages: MAX_MESSAGES, packed: MAX_PACKED };
-    count(bytes, Part::Model, 0, &mut left)?;
+/// If the bytes are not an ONNX model or exceed the budget.
+pub(crate) fn decode(bytes: &[u8], budget: &mut Budget) -> Result<ModelProto> {
+    // Each level of graphs is three levels of messages: a graph, a node and an attribute.
+    protobuf::take(bytes, Part::Model, Part::field, 3 * MAX_DEPTH + 3, budget).map_err(|trouble| match trouble {
+        Trouble::Costly(error) => error.into(),
+        Trouble::Damaged(error) => damaged(error),
+        Trouble::Cut { needed, left } => {
+            malformed(format!("it is cut off: a field needs {needed} bytes, {left} are left"))
+        }
+        Trouble::Deep => malformed(format!("its graphs are nested more than {MAX_DEPTH} deep")),
+    })?;
     ModelProto::decode(bytes).map_err(damaged)
 }
 
-/// A message whose fields are counted.
+/// A message whose fields take memory.
 #[derive(Clone, Copy)]
 enum Part {
     Model,
@@ -206,71 +208,39 @@ enum Part {
     Type,
     TensorType,
     Shape,
-    /// A message without counted fields, or a text.
+    /// A message whose only content is a text.
+    Named,
     Leaf,
 }
 
 impl Part {
-    /// The message in a field, if it is counted.
-    fn field(self, tag: u32) -> Option<Self> {
-        Some(match (self, tag) {
-            (Self::Model, 7) | (Self::Attribute, 6) => Self::Graph,
-            (Self::Graph, 1) => Self::Node,
-            (Self::Graph, 5) | (Self::Attribute, 5) => Self::Tensor,
-            (Self::Graph, 11 | 12) => Self::Info,
-            (Self::Node, 5) => Self::Attribute,
-            (Self::Info, 2) => Self::Type,
-            (Self::Type, 1) => Self::TensorType,
-            (Self::TensorType, 2) => Self::Shape,
-            (Self::Model, 8 | 25)
-            | (Self::Graph, 15)
-            | (Self::Node, 1 | 2)
-            | (Self::Attribute, 9)
-            | (Self::Shape, 1) => Self::Leaf,
-            _ => return None,
-        })
-    }
-
-    /// Whether a field is a list of numbers that take fewer bytes in the file than in memory.
-    fn packs(self, tag: u32) -> bool {
-        matches!((self, tag), (Self::Attribute, 8) | (Self::Tensor, 1 | 5 | 7 | 11))
-    }
-}
-
-struct Left {
-    messages: usize,
-    packed: usize,
-}
-
-fn count(mut bytes: &[u8], of: Part, depth: usize, left: &mut Left) -> Result<()> {
-    // Each level of graphs is three levels of messages: a graph, a node and an attribute.
-    err_if(depth > 3 * MAX_DEPTH, || malformed(format!("its graphs are nested more than {MAX_DEPTH} deep")))?;
-    while !bytes.is_empty() {
-        let (tag, wire) = decode_key(&mut bytes).map_err(damaged)?;
-        let field = if wire == WireType::LengthDelimited {
-            let len = decode_varint(&mut bytes).map_err(damaged)?;
-            let split = usize::try_from(len).ok().and_then(|len| bytes.split_at_checked(len));
-            let cut = || malformed(format!("it is cut off: a field needs {len} bytes, {} are left", bytes.len()));
-            let (field, rest) = split.ok_or_else(cut)?;
-            bytes = rest;
-            Some(field)
-        } else {
-            skip_field(wire, tag, &mut bytes, DecodeContext::default()).map_err(damaged)?;
-            None
-        };
-        if of.packs(tag) {
-            let fewer = left.packed.checked_sub(field.map_or(1, <[u8]>::len));
-            left.packed = fewer.ok_or_else(|| malformed(format!("its lists have more than {MAX_PACKED} numbers")))?;
-        }
-        if let (Some(inner), Some(field)) = (of.field(tag), field) {
-            let fewer = left.messages.checked_sub(1);
-            left.messages = fewer.ok_or_else(|| malformed(format!("it has more than {MAX_MESSAGES} parts")))?;
-            if !matches!(inner, Part::Leaf) {
-                count(field, inner, depth + 1, left)?;
-            }
+    fn field(self, tag: u32) -> Field<Self> {
+        let of = |part, size| Field::Message(part, size);
+        match (self, tag) {
+            (Self::Model, 7) | (Self::Attribute, 6) => of(Self::Graph, size_of::<GraphProto>()),
+            (Self::Graph, 1) => of(Self::Node, size_of::<NodeProto>()),
+            (Self::Graph, 5) => of(Self::Tensor, size_of::<TensorProto>()),
+            (Self::Attribute, 5) => of(Self::Tensor, 0),
+            (Self::Graph, 11 | 12) => of(Self::Info, size_of::<ValueInfo>()),
+            (Self::Graph, 15) => of(Self::Leaf, size_of::<SparseTensor>()),
+            (Self::Node, 5) => of(Self::Attribute, size_of::<AttributeProto>()),
+            (Self::Info, 2) => of(Self::Type, 0),
+            (Self::Type, 1) => of(Self::TensorType, 0),
+            (Self::TensorType, 2) => of(Self::Shape, 0),
+            (Self::Shape, 1) => of(Self::Leaf, size_of::<DimProto>()),
+            (Self::Model, 8) => of(Self::Named, size_of::<OperatorSetId>()),
+            (Self::Model, 25) => of(Self::Named, size_of::<FunctionProto>()),
+            (Self::Tensor, 4) => Field::Numbers { each: 4, wire: 4 },
+            (Self::Tensor, 10) => Field::Numbers { each: 8, wire: 8 },
+            (Self::Attribute, 7) => Field::Numbers { each: 4, wire: 4 },
+            (Self::Attribute, 8) | (Self::Tensor, 1 | 5 | 7 | 11) => Field::Numbers { each: 8, wire: 1 },
+            (Self::Node, 1..=4 | 7)
+            | (Self::Attribute, 1 | 4 | 9 | 21)
+            | (Self::Tensor, 8 | 9)
+            | (Self::Info | Self::Named, 1) => Field::Bytes,
+            _ => Field::Plain,
         }
     }
-    Ok(())
 }
 
 fn damaged(error: prost::DecodeError) -> ImportError {

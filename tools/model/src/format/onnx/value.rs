@@ -7,7 +7,7 @@ use super::proto::TensorProto;
 use crate::canonical::Tensor;
 use crate::format::refuse::fail_if;
 
-const MAX_RANK: usize = 8;
+pub(super) const MAX_RANK: usize = 8;
 pub(super) const MAX_ELEMENTS: usize = 1 << 24;
 
 /// The number of a graph's input and of one of its dimensions.
@@ -47,10 +47,11 @@ pub(super) struct Value {
 }
 
 pub(super) fn len(shape: &[usize]) -> Result<usize, String> {
-    let len = shape.iter().try_fold(1_usize, |len, &dim| len.checked_mul(dim));
+    // Without its empty dimensions: nodes pick places of the others.
+    let len = shape.iter().try_fold(1_usize, |len, &dim| len.checked_mul(dim.max(1)));
     match len {
         _ if shape.len() > MAX_RANK => Err(format!("it has more than {MAX_RANK} dimensions")),
-        Some(len) if len <= MAX_ELEMENTS => Ok(len),
+        Some(len) if len <= MAX_ELEMENTS => Ok(if shape.contains(&0) { 0 } else { len }),
         _ => Err(format!("it has more than {MAX_ELEMENTS} elements")),
     }
 }
@@ -81,6 +82,16 @@ impl Value {
         self.shape.iter().product()
     }
 
+    /// Memory of the elements in bytes; 0 if another value shares them.
+    pub fn held(&self) -> usize {
+        let (shared, each) = match &self.data {
+            Data::Ints(data) => (Rc::strong_count(data), size_of::<i64>()),
+            Data::Floats(data) => (Rc::strong_count(data), size_of::<f32>()),
+            Data::Open(data) => (Rc::strong_count(data), size_of::<Element>()),
+        };
+        if shared == 1 { self.len() * each } else { 0 }
+    }
+
     pub fn is_constant(&self) -> bool {
         !matches!(self.data, Data::Open(_))
     }
@@ -109,12 +120,17 @@ impl Value {
     }
 
     /// A value of the elements at `positions`; `None` becomes `fill`.
-    pub fn taken(&self, shape: Vec<usize>, positions: &[Option<usize>], fill: f32) -> Result<Self, String> {
-        fail_if(len(&shape)? != positions.len(), "its shape does not fit its elements")?;
+    fn taken(
+        &self,
+        shape: Vec<usize>,
+        positions: impl Iterator<Item = Option<usize>>,
+        fill: f32,
+    ) -> Result<Self, String> {
+        let count = len(&shape)?;
         let data = match &self.data {
-            Data::Ints(data) => Data::Ints(Rc::new(at(data, positions, fill as i64))),
-            Data::Floats(data) => Data::Floats(Rc::new(at(data, positions, fill))),
-            Data::Open(data) => Data::Open(Rc::new(at(data, positions, Element::Number(fill)))),
+            Data::Ints(data) => Data::Ints(Rc::new(at(data, count, positions, fill as i64))),
+            Data::Floats(data) => Data::Floats(Rc::new(at(data, count, positions, fill))),
+            Data::Open(data) => Data::Open(Rc::new(at(data, count, positions, Element::Number(fill)))),
         };
         Ok(Self { axes: vec![None; shape.len()], shape, data, whole: self.whole, padded: self.padded })
     }
@@ -138,9 +154,9 @@ impl Value {
         let strides = strides(&self.shape);
         let shape: Vec<usize> = order.iter().map(|&axis| self.shape[axis]).collect();
         let moved: Vec<usize> = order.iter().map(|&axis| strides[axis]).collect();
-        let positions: Vec<Option<usize>> = positions(&shape, &moved).map(Some).collect();
+        let positions = positions(&shape, &moved).map(Some);
         let axes = order.iter().map(|&axis| self.axes[axis]).collect();
-        Ok(self.taken(shape, &positions, 0.0)?.with_axes(axes))
+        Ok(self.taken(shape, positions, 0.0)?.with_axes(axes))
     }
 
     /// Selects `places` of one dimension; `None` becomes `fill`.
@@ -148,19 +164,16 @@ impl Value {
         let mut shape = self.shape.clone();
         let (before, after) = (shape[..axis].iter().product::<usize>(), shape[axis + 1..].iter().product::<usize>());
         let dim = std::mem::replace(&mut shape[axis], places.len());
-        let all = len(&shape)?;
-        let mut positions = Vec::with_capacity(all);
-        for row in 0..before {
-            for place in places {
-                positions.extend((0..after).map(|k| place.map(|place| (row * dim + place) * after + k)));
-            }
-        }
+        let positions = (0..before).flat_map(|row| {
+            let start = move |place: usize| (row * dim + place) * after;
+            places.iter().flat_map(move |place| (0..after).map(move |k| place.map(|place| start(place) + k)))
+        });
         let whole = places.len() == dim && places.iter().enumerate().all(|(k, place)| *place == Some(k));
         let mut axes = self.axes.clone();
         if !whole {
             axes[axis] = None;
         }
-        Ok(self.taken(shape, &positions, fill)?.with_axes(axes))
+        Ok(self.taken(shape, positions, fill)?.with_axes(axes))
     }
 
     /// Broadcasts the value to a shape by the rules of ONNX and NumPy.
@@ -179,10 +192,10 @@ impl Value {
                 _ => return Err(misfit()),
             });
         }
-        let positions: Vec<Option<usize>> = positions(shape, &moved).map(Some).collect();
+        let positions = positions(shape, &moved).map(Some);
         let mut axes = vec![None; missing];
         axes.extend(&self.axes);
-        Ok(self.taken(shape.to_vec(), &positions, 0.0)?.with_axes(axes))
+        Ok(self.taken(shape.to_vec(), positions, 0.0)?.with_axes(axes))
     }
 
     pub fn tensor(&self) -> Result<Tensor, String> {
@@ -190,8 +203,10 @@ impl Value {
     }
 }
 
-fn at<T: Copy>(data: &[T], positions: &[Option<usize>], fill: T) -> Vec<T> {
-    positions.iter().map(|at| at.map_or(fill, |at| data[at])).collect()
+fn at<T: Copy>(data: &[T], count: usize, positions: impl Iterator<Item = Option<usize>>, fill: T) -> Vec<T> {
+    let mut all = Vec::with_capacity(count);
+    all.extend(positions.map(|at| at.map_or(fill, |at| data[at])));
+    all
 }
 
 /// The common shape that two shapes broadcast to.
@@ -225,7 +240,7 @@ pub(super) fn strides(shape: &[usize]) -> Vec<usize> {
 }
 
 /// Positions of the elements of a shape with these strides.
-pub(super) fn positions(shape: &[usize], strides: &[usize]) -> impl Iterator<Item = usize> {
+pub(super) fn positions(shape: &[usize], strides: &[usize]) -> impl Iterator<Item = usize> + use<> {
     let count = shape.iter().product();
     let (shape, strides) = (shape.to_vec(), strides.to_vec());
     let mut at = vec![0; shape.len()];

@@ -144,12 +144,8 @@ pub(super) type Outputs = Result<Vec<Value>, String>;
 
 impl<'g> Evaluator<'g> {
     pub fn new(graph: &'g Graph<'g>, window: Option<usize>) -> Result<Self> {
-        let constants = graph.nodes.iter().filter_map(|node| match node.def.attr.get("value")?.value.as_ref()? {
-            Attr::Tensor(proto) => Some(proto.held()),
-            _ => None,
-        });
         // Slices, transposes and folded factors take a few copies of every constant.
-        let values = constants.fold(1_usize << 16, usize::saturating_add).saturating_mul(8).min(1 << 27);
+        let values = held(graph).saturating_add(1 << 16).saturating_mul(8).min(1 << 27);
         let mut evaluator = Self {
             graph,
             arena: Arena::new(values),
@@ -182,6 +178,11 @@ impl<'g> Evaluator<'g> {
             }
         }
         Ok(evaluator)
+    }
+
+    /// Number of values of all constants that are in the file.
+    pub fn held(&self) -> usize {
+        held(self.graph)
     }
 
     pub fn fail<T>(&self, node: usize, reason: impl Into<String>) -> Result<T> {
@@ -350,7 +351,10 @@ impl<'g> Evaluator<'g> {
         }
         // The key includes the attributes; nodes with constants, lists or strings as attributes are not cached.
         let attrs = &self.graph.nodes[node].def.attr;
-        let is_short = |attr: &AttrValue| !matches!(attr.value, Some(Attr::Tensor(_) | Attr::List(_) | Attr::Bytes(_)));
+        let is_short = |attr: &AttrValue| match &attr.value {
+            Some(Attr::Shape(shape)) => shape.dim.len() <= 8,
+            value => !matches!(value, Some(Attr::Tensor(_) | Attr::List(_) | Attr::Bytes(_))),
+        };
         let is_plain = inputs.len() <= 16 && inputs.iter().all(|input| matches!(input, Value::Real(_)));
         let key = (is_plain && attrs.len() <= 8 && attrs.values().all(is_short))
             .then(|| format!("{op} {inputs:?} {attrs:?}"));
@@ -363,6 +367,14 @@ impl<'g> Evaluator<'g> {
         }
         Ok(outputs)
     }
+}
+
+fn held(graph: &Graph<'_>) -> usize {
+    let constants = graph.nodes.iter().filter_map(|node| match node.def.attr.get("value")?.value.as_ref()? {
+        Attr::Tensor(proto) => Some(proto.held()),
+        _ => None,
+    });
+    constants.fold(0, usize::saturating_add)
 }
 
 /// The expressions of inputs that are all tensors of floats.

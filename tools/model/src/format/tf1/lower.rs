@@ -9,6 +9,7 @@ use tidegate::internals::{activation::Activation, cell::CellKind};
 use super::along::{needs_window, time_axis};
 use super::symbol::{At, Dim, Expr, Id, Linear, Over, is_symbol};
 use super::{cells::unsupported_if, evaluate::Evaluator, graph::malformed, sequence, sequence::MAX_DEPTH};
+use crate::budget::Budget;
 use crate::canonical::{MAX_NODES, MAX_SIZE, Tensor};
 use crate::error::{ImportError, Result};
 use crate::format::network::{Direction, Network, Source};
@@ -38,6 +39,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
     pub fn new(graph: &'a mut Evaluator<'g>, outputs: &[Id]) -> Result<Self> {
         let windowed = needs_window(&mut graph.arena, outputs);
         let mut network = Network::new();
+        network.limit(Budget::of_network(graph.held()));
         network.fresh = true;
         Ok(Self {
             graph,
@@ -190,6 +192,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
     /// Counts a layer and its weights against the limits. A graph can use the same weights in many layers.
     pub(super) fn check(&mut self, layer: &Layer) -> Result<()> {
         self.layers += 1;
+        self.network.is_within()?;
         unsupported_if(self.layers > MAX_NODES, format_args!("a network of more than {MAX_NODES} layers"))?;
         let values = layer.tensors.values().map(|tensor| tensor.data.len()).sum();
         self.graph.arena.spend(values).or_else(malformed)

@@ -7,12 +7,12 @@ use super::schema::{Model, Operator, Quantization, Type, floats, integers};
 use super::{malformed, unsupported};
 use crate::format::refuse::{err_if, fail_if, unsupported_if};
 use crate::format::{Imported, layer::Layer, network::Network, network::Source};
-use crate::{canonical::MAX_NODES, canonical::Schedule, error::ImportError, error::Result};
+use crate::{budget::Budget, canonical::MAX_NODES, canonical::Schedule, error::ImportError, error::Result};
 
-/// Maximum number of elements read, as a multiple of the file's length: a shared tensor is read once for each operator.
-const MOST_READS: usize = 4;
-/// Elements that may be read in addition.
-const SPARE_READS: usize = 1 << 16;
+/// Memory of a number of a constant in bytes: an f32 in the model, and what the integer form of a row adds to it.
+const NUMBER: usize = 6;
+/// Memory of an integer in bytes while its tensor is read.
+const READ: usize = 8;
 
 const LSTM: &str = "UNIDIRECTIONAL_SEQUENCE_LSTM";
 
@@ -76,7 +76,7 @@ pub struct Reader<'a> {
     steps: Option<usize>,
     /// Whether any operator needs more than one step.
     whole: bool,
-    pub left: usize,
+    pub budget: Budget,
     notes: Vec<String>,
 }
 
@@ -108,12 +108,11 @@ impl<T: Into<String>> From<T> for Trouble {
 }
 
 impl<'a> Reader<'a> {
-    pub fn new(model: &'a Model<'a>, bytes: usize) -> Self {
+    pub fn new(model: &'a Model<'a>, budget: Budget) -> Self {
         let mut network = Network::new();
         network.fresh = true;
-        let left = MOST_READS.saturating_mul(bytes).saturating_add(SPARE_READS);
         let (values, windows, floats) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { model, network, values, windows, floats, steps: None, whole: false, left, notes: Vec::new() }
+        Self { model, network, values, windows, floats, steps: None, whole: false, budget, notes: Vec::new() }
     }
 
     pub fn import(mut self, source: &str) -> Result<Imported> {
@@ -360,11 +359,14 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Subtracts the memory of a constant, each time that an operator reads it. Each row may have three integers and a
+    /// scale besides.
     fn take(&mut self, number: usize) -> Result<()> {
-        let elements: usize = self.model.tensors[number].shape()?.iter().product();
-        unsupported_if(elements > self.left, "a graph whose operators share too many tensors")?;
-        self.left -= elements;
-        Ok(())
+        let shape = self.model.tensors[number].shape()?;
+        let (elements, rows) = (shape.iter().product(), shape.first().copied().unwrap_or(1));
+        self.budget.take(elements, NUMBER)?;
+        self.budget.take(rows, 4 * size_of::<i32>())?;
+        Ok(self.budget.clone().take(elements, READ)?)
     }
 
     /// Shape and numbers of the float constant at input `index` of an operator; `None` if it is left out.

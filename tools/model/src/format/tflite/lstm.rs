@@ -8,6 +8,7 @@ use super::lower::{Along, Reader, Refused, Trouble, Value};
 use super::options::FUSED;
 use super::schema::{Operator, Type, activation};
 use crate::canonical::Tensor;
+use crate::error::ImportError;
 use crate::format::{layer::Layer, refuse::fail_if};
 
 const _: () = assert!(matches!(LSTM, [Gate::Input, Gate::Forget, Gate::Cell, Gate::Output]));
@@ -155,7 +156,11 @@ impl Reader<'_> {
                 Some((shape, block)) if shape == needed && !(coupled && index == 0) => block,
                 Some((shape, _)) => return Err(format!("its {gate} {name} are {shape:?}, not {needed:?}").into()),
                 // The length is that of the other gates, which are read next.
-                None if coupled && index == 0 => vec![0.0; elements.filter(|&all| all <= self.left).unwrap_or(0)],
+                None if coupled && index == 0 => {
+                    let elements = elements.unwrap_or(usize::MAX);
+                    self.budget.take(elements, size_of::<f32>()).map_err(ImportError::from)?;
+                    vec![0.0; elements]
+                }
                 None => return Err(format!("its {gate} {name} are missing").into()),
             };
             data.extend(block);

@@ -5,7 +5,7 @@ use tidegate::internals::activation::Activation;
 
 use super::{flat::Table, flat::Vector, malformed, unsupported};
 use crate::format::refuse::{err_if, unsupported_if};
-use crate::{data::one_line, error::Result};
+use crate::{budget::Budget, data::one_line, error::Result};
 
 /// Maximum number of tensors, of operators and of operator codes.
 const MOST: usize = 16_384;
@@ -105,7 +105,7 @@ pub struct Operator<'a> {
 }
 
 impl<'a> Model<'a> {
-    pub fn read(bytes: &'a [u8]) -> Result<Self> {
+    pub fn read(bytes: &'a [u8], budget: &mut Budget) -> Result<Self> {
         let root = Table::root(bytes)?;
         let version = root.scalar(0, 0_u32)?;
         unsupported_if(version != VERSION, format_args!("version {version} of the schema"))?;
@@ -139,7 +139,8 @@ impl<'a> Model<'a> {
         let (inputs, outputs) = (graph.numbers(1, MOST_PORTS)?, graph.numbers(2, MOST_PORTS)?);
         let inputs = inputs.into_iter().map(port).collect::<Result<_, _>>()?;
         let outputs = outputs.into_iter().map(port).collect::<Result<_, _>>()?;
-        let operators = (0..operators.len()).map(|k| model.operator(operators.get(k)?)).collect::<Result<_, _>>()?;
+        let operators =
+            (0..operators.len()).map(|k| model.operator(operators.get(k)?, budget)).collect::<Result<_, _>>()?;
         (model.inputs, model.outputs, model.operators) = (inputs, outputs, operators);
         Ok(model)
     }
@@ -153,14 +154,17 @@ impl<'a> Model<'a> {
         }
     }
 
-    fn operator(&self, table: Table<'a>) -> Result<Operator<'a>> {
+    fn operator(&self, table: Table<'a>, budget: &mut Budget) -> Result<Operator<'a>> {
         let index = table.scalar(0, 0_u32)?;
         let code =
             self.codes.get(index as usize).ok_or_else(|| malformed(format!("it has no operator code {index}")))?;
         // The older field holds only codes that fit into it; the newer one holds all.
         let (old, new) = (i32::from(code.scalar(0, 0_i8)?), code.scalar(3, 0_i32)?);
-        let list = |field: usize| -> Result<Vec<Option<usize>>> {
-            table.numbers(field, MOST_PORTS)?.into_iter().map(|number| self.number(number)).collect()
+        let mut list = |field: usize| -> Result<Vec<Option<usize>>> {
+            let numbers = table.numbers(field, MOST_PORTS)?;
+            // Operators may share a table.
+            budget.take(numbers.len(), size_of::<Option<usize>>())?;
+            numbers.into_iter().map(|number| self.number(number)).collect()
         };
         let (code, custom) = (old.max(new), code.bytes(1)?);
         let mut rows = NAMES.split(", ").filter_map(|row| row.split_once(' '));

@@ -1,17 +1,22 @@
 //! The state dict in a pickle: finds the dictionary, the names of its tensors, and their layout in the storages.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::pickle::{Id, Object, Pickle, Refusal};
-use super::state::{FORMAT, State, malformed, malformed_if};
+use super::state::{FORMAT, MAX_TENSORS, State, malformed, malformed_if};
 use crate::{
-    canonical::Tensor, data::element::Element, data::element::Endian, data::one_line, error::ImportError, error::Result,
+    budget::Budget, budget::WEIGHT, canonical::Tensor, data::element::Element, data::element::Endian, data::one_line,
+    error::ImportError, error::Result,
 };
 
 /// Keys under which checkpoints store their weights.
 const WEIGHTS: [&str; 7] = ["state_dict", "model_state_dict", "model_state", "model", "module", "net", "network"];
 const MAX_DIMS: usize = 8;
+/// Maximum length of a name in bytes. The objects of a pickle may share a long text.
+const MAX_NAME: usize = 1024;
+/// Maximum number of notes on entries that are not tensors.
+const MAX_NOTES: usize = 64;
 
 pub(super) type Storages<'a> = BTreeMap<String, Cow<'a, [u8]>>;
 
@@ -122,12 +127,16 @@ pub(super) fn tensors<'a>(pickle: &Pickle<'a>) -> Result<Found<'a>> {
         _ => None,
     };
     let is_weights = |id: Id| key(id).is_some_and(|name| WEIGHTS.contains(&name));
-    let mut weights = items.iter().filter(|&&(name, value)| is_weights(name) && has_tensors(value));
+    // Each dictionary is looked through once: any number of keys may share it.
+    let mut seen = BTreeSet::new();
+    let mut weights =
+        items.iter().filter(|&&(name, value)| is_weights(name) && seen.insert(value) && has_tensors(value));
     let (Some(&(of, dict)), None) = (weights.next(), weights.next()) else {
         return none("no dictionary of tensors, neither at the top nor under state_dict or model_state_dict");
     };
     let others = items.iter().filter(|&&(name, _)| name != of).filter_map(|&(name, _)| key(name));
-    let notes = others.map(|name| format!("not used: {} of the checkpoint", name.escape_debug())).collect();
+    let notes = others.filter(|name| name.len() <= MAX_NAME).take(MAX_NOTES);
+    let notes = notes.map(|name| format!("not used: {} of the checkpoint", name.escape_debug())).collect();
     match pickle.get(dict) {
         Object::Dict(items) => named(pickle, items, notes),
         _ => none("no dictionary"),
@@ -139,12 +148,15 @@ fn is_tensor(pickle: &Pickle<'_>, id: Id) -> bool {
 }
 
 fn named<'a>(pickle: &Pickle<'a>, items: &[(Id, Id)], mut notes: Vec<String>) -> Result<Found<'a>> {
-    let mut views = Vec::new();
+    let (mut views, mut names) = (Vec::new(), BTreeSet::new());
     for &(name, value) in items {
         let &Object::Text(name) = pickle.get(name) else { return malformed("the name of a tensor is not a text") };
+        malformed_if(name.len() > MAX_NAME, format_args!("a name has {} bytes", name.len()))?;
+        malformed_if(!names.insert(name), format_args!("two entries are named {name:?}"))?;
         if is_tensor(pickle, value) {
+            malformed_if(views.len() == MAX_TENSORS, format_args!("it has more than {MAX_TENSORS} tensors"))?;
             views.push((name, view(pickle, name, value)?));
-        } else {
+        } else if notes.len() < MAX_NOTES {
             notes.push(format!("not used: {}, which is not a tensor", name.escape_debug()));
         }
     }
@@ -256,16 +268,13 @@ impl View<'_> {
 }
 
 impl Found<'_> {
-    /// Decodes all tensors from their storages. `bytes` is the length of the file, an upper bound for the number of
-    /// elements.
-    pub fn state(self, storages: &Storages<'_>, endian: Endian, bytes: usize) -> Result<State> {
+    /// Decodes all tensors from their storages.
+    pub fn state(self, storages: &Storages<'_>, endian: Endian, budget: &mut Budget) -> Result<State> {
         let mut state = State { notes: self.notes, ..State::default() };
-        let mut left = bytes;
         for (name, view) in self.views {
             let of = name.escape_debug();
             let count = view.count().unwrap_or(usize::MAX);
-            malformed_if(count > left, format_args!("its tensors hold more numbers than it has bytes, at {of}"))?;
-            left -= count;
+            budget.take(count, WEIGHT)?;
             let content = storages.get(view.storage);
             let missing = || malformed(format!("storage {:?} of {of} is missing", view.storage));
             let content = content.map_or_else(missing, Ok)?;

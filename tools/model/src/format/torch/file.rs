@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::dict::{Storages, read, storages, tensors};
 use super::{pickle::Object, pickle::Pickle, state::malformed, state::malformed_if};
 use crate::format::{Imported, Options, archive::Archive};
-use crate::{data::element::Endian, error::ImportError, error::Result};
+use crate::{budget::Budget, data::element::Endian, error::ImportError, error::Result};
 
 /// The first object of the older format.
 const MAGIC: i128 = 0x1950_a86a_20f9_469c_fc6c;
@@ -31,8 +31,7 @@ fn refused(found: &str, advice: &'static str) -> Result<Imported> {
     Err(ImportError::Refused { found: found.to_owned(), advice })
 }
 
-/// Imports an archive that was read from a file of `len` bytes.
-pub(crate) fn import_archive(archive: &mut Archive<'_>, len: usize, name: &str, options: &Options) -> Result<Imported> {
+pub(crate) fn import_archive(archive: &mut Archive<'_>, name: &str, options: &Options) -> Result<Imported> {
     let of_script = |name: &String| name.ends_with("/constants.pkl") || name.contains("/code/");
     if archive.names().iter().any(of_script) {
         return refused(
@@ -64,7 +63,7 @@ pub(crate) fn import_archive(archive: &mut Archive<'_>, len: usize, name: &str, 
             storages.insert(view.storage.to_owned(), Cow::Owned(content));
         }
     }
-    found.state(&storages, endian, len)?.import(name, options)
+    found.state(&storages, endian, &mut archive.budget)?.import(name, options)
 }
 
 pub(crate) fn import_pickles(bytes: &[u8], name: &str, options: &Options) -> Result<Imported> {
@@ -105,7 +104,7 @@ pub(crate) fn import_pickles(bytes: &[u8], name: &str, options: &Options) -> Res
         contents.insert(key.to_owned(), Cow::Borrowed(content));
         rest = behind;
     }
-    tensors(&pickle)?.state(&contents, Endian::Little, bytes.len())?.import(name, options)
+    tensors(&pickle)?.state(&contents, Endian::Little, &mut Budget::of_file(bytes.len()))?.import(name, options)
 }
 
 /// Reads the pickle at the start of `rest` and removes it.

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use safetensors::{Dtype, SafeTensors};
 
-use super::{names, state::State};
-use crate::data::{one_line, tensors::damage};
+use super::{names, state::MAX_TENSORS, state::State, state::malformed_if};
+use crate::budget::{Budget, WEIGHT};
+use crate::data::{one_line, tensors::damage, tensors::take_header};
 use crate::format::{Imported, Options};
 use crate::{canonical::Tensor, data::element::Element, data::element::Endian, error::ImportError, error::Result};
 
 impl State {
     /// Imports the model with the architecture that the user gives or that the names determine.
     pub fn import(self, name: &str, options: &Options) -> Result<Imported> {
+        malformed_if(self.order.len() > MAX_TENSORS, format_args!("it has more than {MAX_TENSORS} tensors"))?;
         let (description, found) = match &options.description {
             Some(given) => (given.clone(), None),
             None => {
@@ -29,11 +31,14 @@ impl State {
 /// Imports a safetensors file that another program wrote.
 pub(crate) fn import_safetensors(bytes: &[u8], name: &str, options: &Options) -> Result<Imported> {
     let wrong = |reason: String| ImportError::Malformed { format: "safetensors file", reason: one_line(&reason) };
+    let mut budget = Budget::of_file(bytes.len());
+    take_header(bytes, &mut budget)?;
     let file = SafeTensors::deserialize(bytes).map_err(|error| wrong(damage(&error)))?;
     let mut state = State::default();
     for (name, view) in file.iter() {
         let element = element(view.dtype())
             .ok_or_else(|| ImportError::Unsupported(format!("tensor {name:?} of type {:?}", view.dtype())))?;
+        budget.take(view.data().len() / element.bytes(), WEIGHT)?;
         let (data, lost) = element
             .decode_counting(view.data(), Endian::Little)
             .map_err(|reason| wrong(format!("tensor {name:?} {reason}")))?;

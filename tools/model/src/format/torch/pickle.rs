@@ -53,7 +53,8 @@ pub(super) struct Pickle<'a> {
 impl<'a> Pickle<'a> {
     /// Reads the pickle at the start of `bytes`. `known` decides which names it may contain.
     pub fn parse(bytes: &'a [u8], known: fn(&str, &str) -> bool) -> Result<Self, Refusal> {
-        let reader = Reader { bytes, at: 0, known, objects: Vec::new(), stack: Vec::new(), marks: Vec::new() };
+        let reader =
+            Reader { bytes, at: 0, copied: 0, known, objects: Vec::new(), stack: Vec::new(), marks: Vec::new() };
         reader.run()
     }
 
@@ -70,6 +71,8 @@ impl<'a> Pickle<'a> {
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// Number of items that were copied from lists to dictionaries.
+    copied: usize,
     known: fn(&str, &str) -> bool,
     objects: Vec<Object<'a>>,
     stack: Vec<Id>,
@@ -303,7 +306,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A call, or a dictionary if the callee is `OrderedDict`.
-    fn call(&self, callee: Id, args: Id) -> Result<Object<'a>, Refusal> {
+    fn call(&mut self, callee: Id, args: Id) -> Result<Object<'a>, Refusal> {
         let (&Object::Global(module, name), Object::Tuple(given)) = (&self.objects[callee], &self.objects[args]) else {
             return malformed("it calls an object that is not a name");
         };
@@ -318,6 +321,9 @@ impl<'a> Reader<'a> {
             },
             _ => return malformed("its ordered dictionary has too many arguments"),
         };
+        // Any number of dictionaries may be made from one list.
+        self.copied += items.len();
+        bounded(self.copied)?;
         let pair = |&item: &Id| match &self.objects[item] {
             Object::Tuple(pair) | Object::List(pair) if pair.len() == 2 => Ok((pair[0], pair[1])),
             _ => malformed("its ordered dictionary is made from items that are not pairs"),

@@ -13,6 +13,9 @@ pub(super) struct State {
     pub notes: Vec<String>,
 }
 
+/// Maximum number of tensors: far more than the layers of a model have.
+pub(super) const MAX_TENSORS: usize = 1 << 14;
+
 pub(super) const FORMAT: &str = "PyTorch file";
 
 pub(super) fn malformed<T>(reason: impl Into<String>) -> Result<T> {
