@@ -1,8 +1,8 @@
 //! Inputs and outputs of models: tensors, audio, and indices of clips, in common file formats. Model files do not
 //! belong here.
 //!
-//! Files are not trusted: they may have at most 512 MiB, no declared length is used before the bytes are there, and any
-//! content results in a value or a [`DataError`].
+//! Files are not trusted: they may have at most 512 MiB, what is made of them must fit their [budget](crate::budget),
+//! and any content results in a value or a [`DataError`].
 
 mod audio;
 pub(crate) mod element;

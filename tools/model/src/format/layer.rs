@@ -115,6 +115,11 @@ impl At {
 }
 
 impl Layer {
+    /// Number of weights of all tensors.
+    pub(crate) fn weights(&self) -> usize {
+        self.tensors.values().map(|tensor| tensor.data.len()).sum()
+    }
+
     /// A layer without options or weights; its output size is the hidden size.
     pub fn new(kind: CellKind, input_size: usize, hidden_size: usize) -> Self {
         Self {

@@ -86,11 +86,18 @@ impl Given {
 pub fn open(bytes: &[u8], name: &str, options: &Options) -> Result<(Imported, Interface)> {
     unsupported_if(options.description.is_some(), "--arch with a file that holds its architecture")?;
     let mut budget = Budget::of_file(bytes.len());
-    let model = proto::decode(bytes, &mut budget)?;
+    let mut model = proto::decode(bytes, &mut budget)?;
+    graph_of(&model)?;
+    let version = version(&model)?;
+    let mut initializers = HashMap::new();
+    for tensor in model.graph.iter_mut().flat_map(|graph| &mut graph.initializer) {
+        initializers.insert(tensor.name.clone(), graph::initializer(tensor, &mut budget)?);
+        // Its bytes are not needed any more.
+        budget.give(std::mem::take(&mut tensor.raw_data).len(), 1);
+    }
     let graph = graph_of(&model)?;
-    let initializers = graph::initializers(graph, &mut budget)?;
-    let work = Cell::new(MAX_WORK);
-    let reader = Reader { graph, version: version(&model)?, options, name, initializers, budget, work };
+    let (work, len) = (Cell::new(MAX_WORK), bytes.len());
+    let reader = Reader { graph, version, options, name, initializers, budget, len, work };
     let mut learnt = Learnt::default();
     let built = match reader.build(&mut learnt, false, STAND_INS[0]) {
         Err(ImportError::NeedsWindow { .. }) if !reader.has_open_time(&learnt)? => {
@@ -163,6 +170,8 @@ struct Reader<'a> {
     initializers: HashMap<String, Value>,
     /// Memory that is left for one reading.
     budget: Budget,
+    /// Length of the file.
+    len: usize,
     /// Elements and nodes that may still be examined, over all readings.
     work: Cell<usize>,
 }
@@ -299,7 +308,7 @@ impl Reader<'_> {
                 windowed,
                 work: &self.work,
             };
-            let mut session = Session::new(setup, self.budget.clone());
+            let mut session = Session::new(setup, self.budget.clone(), Budget::of_file(self.len));
             let read = session.read().and_then(|outputs| session.finish(&outputs).map(|ends| (outputs, ends)));
             let (outputs, ends) = match read {
                 Ok(read) => read,

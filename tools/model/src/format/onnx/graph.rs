@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::made::{Made, MadeOf, Operand, StateOf};
-use super::proto::{AttributeProto, GraphProto, NodeProto, kind};
+use super::proto::{AttributeProto, GraphProto, NodeProto, TensorProto, kind};
 use super::value::{Axis, Element, Value, constant, elem, len};
 use super::{Lens, Role};
 use crate::format::{network::Network, refuse::err_if, refuse::fail_if};
@@ -83,7 +83,10 @@ pub(super) struct Session<'a> {
     pub(super) ends: HashMap<(Made, bool), Made>,
     /// Activated and squared outputs of layers.
     pub(super) activated: HashMap<(Made, String), Made>,
+    /// Memory for the values and layers of this reading.
     pub(super) budget: Budget,
+    /// Memory for the network once the values are gone.
+    pub(super) packed: Budget,
 }
 
 pub(super) struct Output {
@@ -92,7 +95,7 @@ pub(super) struct Output {
 }
 
 impl<'a> Session<'a> {
-    pub fn new(setup: Setup<'a>, budget: Budget) -> Self {
+    pub fn new(setup: Setup<'a>, budget: Budget, packed: Budget) -> Self {
         let mut network = Network::new();
         network.fresh = true;
         Self {
@@ -107,6 +110,7 @@ impl<'a> Session<'a> {
             ends: HashMap::new(),
             activated: HashMap::new(),
             budget,
+            packed,
         }
     }
 
@@ -236,7 +240,9 @@ impl<'a> Session<'a> {
         let graph =
             self.attributes("then_branch else_branch")?.graph(name).ok_or_else(|| format!("it has no {name}"))?;
         fail_if(graph.output.len() < node.output.len(), format_args!("its {name} has {} outputs", graph.output.len()))?;
-        self.scopes.push(initializers(graph, &mut self.budget)?);
+        let own =
+            graph.initializer.iter().map(|tensor| Ok((tensor.name.clone(), initializer(tensor, &mut self.budget)?)));
+        self.scopes.push(own.collect::<Result<_, ImportError>>()?);
         self.nodes(graph, depth + 1)?;
         let outputs = graph.output.iter().map(|output| {
             let missing = || format!("output {:?} of its {name} is not computed by any node", output.name);
@@ -347,19 +353,12 @@ fn room(budget: &Budget, count: usize, each: usize) -> Result<(), ImportError> {
     Ok(budget.clone().take(count, each)?)
 }
 
-/// The initializers of a graph by name.
-pub(super) fn initializers(graph: &GraphProto, budget: &mut Budget) -> Result<HashMap<String, Value>, ImportError> {
-    // Integers have eight bytes, other numbers four.
-    const NUMBER: usize = 8;
-    let mut all = HashMap::new();
-    for tensor in &graph.initializer {
-        let refused = |reason: String| super::malformed(one_line(&format!("initializer {:?}: {reason}", tensor.name)));
-        let value = constant(tensor).map_err(refused)?;
-        budget.take(value.len(), NUMBER)?;
-        budget.take(NODE, 1)?;
-        all.insert(tensor.name.clone(), value);
-    }
-    Ok(all)
+/// The value of an initializer.
+pub(super) fn initializer(tensor: &TensorProto, budget: &mut Budget) -> Result<Value, ImportError> {
+    let refused = |reason: String| super::malformed(one_line(&format!("initializer {:?}: {reason}", tensor.name)));
+    let value = constant(tensor).map_err(refused)?;
+    budget.take(value.held() + NODE, 1)?;
+    Ok(value)
 }
 
 fn named(what: &str, reason: &str) -> Stop {

@@ -34,8 +34,7 @@ impl Session<'_> {
         if layered.direction != Direction::Forward && operand.time.is_some() && !self.setup.windowed {
             return self.needs_window("an operator that runs backwards");
         }
-        let values: usize = layered.layer.tensors.values().map(|tensor| tensor.data.len()).sum();
-        self.budget.take(values, WEIGHT).map_err(ImportError::from)?;
+        self.budget.take(layered.layer.weights(), size_of::<f32>()).map_err(ImportError::from)?;
         let backward = layered.direction != Direction::Forward && operand.time.is_some();
         let width = layered.layer.output_size;
         let misfit = width == 0 || width > MAX_SIZE || layered.layer.input_size > MAX_SIZE;
@@ -66,8 +65,7 @@ impl Session<'_> {
     /// A copy of a pending output, computed by `layer` instead.
     pub fn variant(&mut self, made: Made, layer: Layer) -> Result<Made, Stop> {
         let mut other = self.made[made.0 as usize].clone();
-        let values: usize = layer.tensors.values().map(|tensor| tensor.data.len()).sum();
-        self.budget.take(values, size_of::<f32>()).map_err(ImportError::from)?;
+        self.budget.take(layer.weights(), size_of::<f32>()).map_err(ImportError::from)?;
         if let Some((layered, _)) = &mut other.pending {
             layered.layer = layer;
         }
@@ -81,6 +79,7 @@ impl Session<'_> {
             return Ok(source.clone());
         }
         let (layered, sources) = of.pending.take().ok_or("it reads a value that no layer computes")?;
+        self.packed.take(layered.layer.weights(), WEIGHT).map_err(ImportError::from)?;
         let sources: Vec<&Source> = sources.iter().collect();
         let fresh = std::mem::replace(&mut self.network.fresh, layered.fresh);
         let source = self.network.directed(layered.layer, &sources, layered.direction);
@@ -320,7 +319,8 @@ impl Session<'_> {
         let (from, cols) = if apart { (first, span) } else { (0, width) };
         let fits = cols.checked_mul(places.len()).is_some_and(|weights| weights <= MAX_SELECTION);
         fail_if(!fits, format_args!("it selects {} of {cols} values, more than one layer can hold", places.len()))?;
-        self.budget.take(cols * places.len(), WEIGHT).map_err(ImportError::from)?;
+        self.budget.take(cols * places.len(), size_of::<f32>()).map_err(ImportError::from)?;
+        self.packed.take(cols * places.len(), WEIGHT).map_err(ImportError::from)?;
         let mut data = vec![0.0; cols * places.len()];
         let mut bias = vec![0.0; places.len()];
         for (row, place) in places.iter().enumerate() {
