@@ -4,13 +4,12 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use tidegate::internals::{cell::CellKind, write::seal};
+use tidegate::internals::cell::CellKind;
 use tidegate::{Batch, Layout as LayoutOfImage, Numeric, Sequence, State};
 use tidegate_fused::{FusedModel, Isa, Stream};
 use tidegate_model::pack::pack_with;
 use tidegate_model::quantize::Ranges;
 use tidegate_tests::backend::{self, Backend};
-use tidegate_tests::fields::{put32, tensor_of, u32_at};
 use tidegate_tests::images::{AlignedBytes, over_windows};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
 use tidegate_tests::tolerance::{all_within, same_bits};
@@ -319,55 +318,6 @@ fn a_loaded_model_takes_at_most_a_tenth_more_memory_than_its_image() {
                 println!("{what}: {:.3}", taken as f64 / packed.len() as f64);
                 assert!(10 * taken <= 11 * packed.len(), "{what}: {taken} bytes of {}", packed.len());
             }
-        }
-    }
-}
-
-/// Bytes that packing a model takes, and the upper bound that a limit is compared with.
-fn packing(model: &tidegate::Model<'_>) -> (usize, usize) {
-    let before = BYTES.with(Cell::get);
-    let fused = FusedModel::new(model);
-    let taken = BYTES.with(Cell::get) - before;
-    drop(fused);
-    (taken, FusedModel::try_new(model, 0).unwrap_err().bytes)
-}
-
-/// An image of `count` equal dense layers over the tensors of the first.
-fn sharing(count: usize, units: usize) -> AlignedBytes {
-    let model = chain(&mut Rng::new(49), units, &vec![(Variant::plain("dense"), units); count], DRAW);
-    let mut bytes = AlignedBytes::pack(&model, Numeric::F32).get().to_vec();
-    for (node, tensor) in (1..count).flat_map(|node| [(node, 0), (node, 1)]) {
-        let (first, own) = (tensor_of(&bytes, 0, tensor), tensor_of(&bytes, node, tensor));
-        let shared = u32_at(&bytes, first);
-        put32(&mut bytes, own, shared);
-    }
-    seal(&mut bytes);
-    AlignedBytes::new(&bytes)
-}
-
-#[test]
-fn nodes_that_share_their_tensors_are_packed_once() {
-    let (one, many) = (sharing(1, 64), sharing(50, 64));
-    let (alone, together) = (packing(&one.model()).0, packing(&many.model()).0);
-    // Each node has a few hundred bytes of its own besides.
-    assert!(together < 2 * alone + 50 * 1024, "{together} bytes for 50 nodes over the tensors of one, {alone} for one");
-    let mut rng = Rng::new(50);
-    for backend in backend::all(&many.model()).iter().skip(1) {
-        hold(&**backend, &mut rng, 3, 4, "shared tensors");
-    }
-}
-
-#[test]
-fn a_model_that_may_exceed_the_limit_is_refused_and_the_bound_holds() {
-    let mut rng = Rng::new(51);
-    for variant in packed() {
-        for (units, numeric) in [(1, Numeric::F32), (3, Numeric::F16), (17, Numeric::F32), (40, Numeric::F16)] {
-            let model = chain(&mut rng, 9, &[(variant.clone(), units)], DRAW);
-            let image = AlignedBytes::pack(&model, numeric);
-            let (taken, bound) = packing(&image.model());
-            // Arrays of pointers, ports and curves are not weights.
-            assert!(taken <= bound + 32 * 1024, "{} {units}: {taken} > {bound}", variant.name());
-            assert!(FusedModel::try_new(&image.model(), bound).is_ok(), "{}", variant.name());
         }
     }
 }

@@ -207,13 +207,6 @@ impl<'a> Node<'a> {
         start & (self.unit - 1) == 0
     }
 
-    /// Whether another node of the same model computes the same function with the same tensors.
-    pub fn is_alike(&self, other: &Self) -> bool {
-        let sizes = |node: &Self| (node.kind, node.options, node.input_size, node.hidden_size, node.output_size);
-        let numbers = |node: &Self| (node.unroll, node.extents, node.activations, node.params, node.tensors);
-        sizes(self) == sizes(other) && numbers(self) == numbers(other)
-    }
-
     /// The numeric of the model.
     pub(crate) const fn numeric(&self) -> Numeric {
         self.numeric

@@ -15,7 +15,6 @@ mod panels;
 mod patch;
 mod plan;
 mod sequence;
-mod shared;
 mod simd;
 mod step;
 mod stream;
@@ -26,7 +25,7 @@ mod weight;
 mod windows;
 
 pub use isa::Isa;
-pub use model::{FusedModel, Scratch, TooLarge};
+pub use model::{FusedModel, Scratch};
 pub use stream::Stream;
 #[cfg(feature = "threads")]
 pub use threads::ParScratch;

@@ -9,7 +9,6 @@ use crate::kernels;
 use crate::layer::Layer;
 use crate::lines::Lines;
 use crate::plan::{Nodes, Packed, Plan, Port};
-use crate::shared::most_bytes;
 
 /// A model whose layers are packed for one instruction set. Any number of [streams](crate::Stream) on any threads can
 /// share it.
@@ -29,27 +28,6 @@ pub struct FusedModel<'m> {
     pub(crate) single: Option<[usize; 2]>,
 }
 
-/// The packed weights of a model may be larger than the limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLarge {
-    /// Upper bound of the packed weights in bytes.
-    pub bytes: usize,
-    /// The limit in bytes.
-    pub limit: usize,
-}
-
-impl core::fmt::Display for TooLarge {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let Self { bytes, limit } = self;
-        write!(
-            f,
-            "the packed weights may have {bytes} bytes, more than {limit}: raise the limit, or step with `tidegate`"
-        )
-    }
-}
-
-impl core::error::Error for TooLarge {}
-
 impl core::fmt::Debug for FusedModel<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("FusedModel").field("model", &self.model.id()).field("isa", &self.isa).finish_non_exhaustive()
@@ -60,17 +38,6 @@ impl<'m> FusedModel<'m> {
     /// Packs a model for the fastest instruction set of this CPU.
     pub fn new(model: &Model<'m>) -> Self {
         Self::with_isa(model, Isa::best())
-    }
-
-    /// Packs a model for the fastest instruction set of this CPU, if its packed weights have at most `limit` bytes by an
-    /// upper bound. Nodes of an image may share a tensor, but most kernels need their own copy: an image of 4 MB can
-    /// have 4 GB of packed weights.
-    ///
-    /// # Errors
-    /// If the bound is larger.
-    pub fn try_new(model: &Model<'m>, limit: usize) -> Result<Self, TooLarge> {
-        let bytes = most_bytes(model);
-        if bytes > limit { Err(TooLarge { bytes, limit }) } else { Ok(Self::new(model)) }
     }
 
     /// Packs a model for an instruction set.

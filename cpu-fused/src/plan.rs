@@ -1,7 +1,6 @@
 //! The plan of a model: its nodes with their packed layers and the places that they read and write.
 
 use core::ops::Range;
-use std::sync::Arc;
 
 use tidegate::internals::{backend::Pass, node::Node};
 use tidegate::{Model, Values};
@@ -45,7 +44,7 @@ pub(crate) struct Packed<'m, E> {
     /// Whether a step may end without an output.
     pub is_window: bool,
     /// `None` if `tidegate` steps the node.
-    pub layer: Option<Arc<dyn Layer<E> + 'm>>,
+    pub layer: Option<Box<dyn Layer<E> + 'm>>,
     /// The node's part of a state.
     pub state: Range<usize>,
     /// The slot that it reads (of an unrolled node, the first row), if it reads only one.
@@ -78,8 +77,7 @@ impl<'m, E: Copy + Default> Nodes<'m, E> {
     /// Packs the nodes of a model.
     pub fn new(model: &Model<'m>, pack: impl Fn(&Node<'m>) -> Option<Box<dyn Layer<E> + 'm>>) -> Self {
         let mut start = 0;
-        let mut all: Vec<Packed<'m, E>> = Vec::new();
-        for node in model.nodes() {
+        let packed = |node: Node<'m>| {
             let state = start..start + node.state_elements();
             start = state.end;
             let input = match (node.slot(0), node.gathered_elements()) {
@@ -88,18 +86,17 @@ impl<'m, E: Copy + Default> Nodes<'m, E> {
             };
             let output = node.output();
             let is_window = node.kind.is_buffered();
-            let alike = all.iter().find(|other| other.node.is_alike(&node)).map(|other| other.layer.clone());
-            all.push(Packed {
-                layer: alike.unwrap_or_else(|| pack(&node).map(Arc::from)),
+            Packed {
+                layer: pack(&node),
                 is_window,
                 state,
                 input,
                 output_end: output.start + node.padded_output(),
                 output,
                 node,
-            });
-        }
-        Self { all, stateful: model.stateful_nodes().count() }
+            }
+        };
+        Self { all: model.nodes().map(packed).collect(), stateful: model.stateful_nodes().count() }
     }
 
     /// Largest needs of any kernel for `steps` steps of `batch` sequences at once: elements of scratch, elements of
