@@ -1,6 +1,8 @@
 //! Runs every golden case: compares results of the frameworks with those of importer, packer and `core` together, and
 //! of the f64 oracle. `cargo test --release -p tidegate-tests --test golden -- --nocapture`
 
+mod work;
+
 use std::path::{Path, PathBuf};
 
 use tidegate_tests::golden::{Verdict, run_file};

@@ -216,10 +216,18 @@ fn a_tensor_shared_by_too_many_nodes_is_not_scanned_for_each() {
     let node = one.model().nodes().next().expect("the image has a node");
     let tensors: usize = (0..4).map(|index| node.tensor_bytes_at(index).len()).sum();
     let (header, record) = payload(SectionKind::Nodes).split_at(nodes::LEN);
-    let shared = |count: usize| {
+    // Alternate nodes have different multipliers, if they are unlike.
+    let multiplier = node::LEN + 4;
+    let mut other = record.to_vec();
+    put32(&mut other, multiplier, u32_at(record, multiplier) - 1);
+    let shared = |count: usize, unlike: bool| {
         let mut header = header.to_vec();
         put32(&mut header, nodes::NODE_COUNT.start, count as u32);
-        let (records, scales) = (record.repeat(count), payload(SectionKind::Scales).repeat(count));
+        let records: Vec<u8> = (0..count)
+            .flat_map(|index| if unlike && index % 2 == 1 { other.as_slice() } else { record })
+            .copied()
+            .collect();
+        let scales = payload(SectionKind::Scales).repeat(count);
         let nodes = [header, records].concat();
         let writer = ImageWriter {
             numeric: Numeric::I4x16,
@@ -236,10 +244,10 @@ fn a_tensor_shared_by_too_many_nodes_is_not_scanned_for_each() {
         writer.write(&mut bytes).expect("the buffer has the image's length");
         parse(&bytes)
     };
-    let most = (1_u64 << 32) / tensors as u64;
-    assert!(most < 1024);
-    assert_eq!(shared(2), Ok(()));
-    assert_eq!(shared(1024), Err(ImageError::TooLarge { node: most as u32 }));
+    assert!(3 * tensors > 2 * payload(SectionKind::Weights).len());
+    assert_eq!(shared(1024, false), Ok(()));
+    assert_eq!(shared(2, true), Ok(()));
+    assert_eq!(shared(1024, true), Err(ImageError::TooLarge { node: 2 }));
 }
 
 fn pool_of_one_pixel(taps: usize) -> canonical::Canonical {

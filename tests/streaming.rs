@@ -1,8 +1,12 @@
 //! Streaming equals sequence, windows equal runs from zero, and a state can be saved, moved and restored: all bit for
 //! bit.
 
-use tidegate::{BufferTooSmall, Model, Numeric, PortCount, RestoreError, Schedule, ShapeError, State, StepError};
+use tidegate::{
+    BufferTooSmall, Layout, Model, Numeric, PortCount, RestoreError, Schedule, ShapeError, State, StepError,
+};
 use tidegate_model::canonical::{self, Canonical};
+use tidegate_model::pack::pack_with;
+use tidegate_model::quantize::Ranges;
 use tidegate_tests::images::{AlignedBytes, two_ports, whole};
 use tidegate_tests::oracle::{Bounded, Oracle};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
@@ -426,4 +430,31 @@ fn a_schedule_set_by_hand_is_checked_like_one_in_an_image() {
     assert_eq!(with(1024, 1), Ok(()));
     assert_eq!(with(1 << 20, 1 << 20), Ok(()));
     assert_eq!(with((1 << 20) + 1, 1 << 20), bad(0));
+}
+
+/// The padding of states is in places that only the model knows, and no kernel reads it.
+#[test]
+fn a_saved_state_whose_padding_is_not_zero_is_refused() {
+    let lstm = chain(&mut Rng::new(9), 3, &[(Variant::plain("lstm"), 3)], Draw { weights: 1.0, biases: true });
+    let ranges = Ranges::new(["in", "n0"].map(|name| (name.to_owned(), 1.0)));
+    for layout in Layout::ALL {
+        let image = AlignedBytes::new(&pack_with(&lstm, Numeric::I8x16, &ranges, layout).expect("the model packs"));
+        let model = image.model();
+        let (mut memory, mut others) = (vec![0; model.state_words()], vec![0; model.state_words()]);
+        let mut state = State::new(&model, &mut memory).expect("the length is the model's");
+        let mut other = State::new(&model, &mut others).expect("the length is the model's");
+        let (mut saved, padded) = (vec![0; model.saved_bytes()], model.padded(3));
+        for element in 0..2 * padded {
+            state.values_i16_mut().fill(0);
+            state.values_i16_mut()[element] = 1;
+            state.save(&mut saved).expect("the length is the model's");
+            other.reset();
+            let restored = model.restore(&mut other, &saved);
+            let first = element / padded * padded + 3;
+            let is_padding = element >= first;
+            let expected = if is_padding { Err(RestoreError::Padding { element: first }) } else { Ok(()) };
+            assert_eq!(restored, expected, "{} {element}", layout.name());
+            assert_eq!(other.values_i16()[element], i16::from(!is_padding), "{} {element}", layout.name());
+        }
+    }
 }

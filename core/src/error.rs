@@ -40,7 +40,8 @@ impl fmt::Display for WrongLength {
 
 impl core::error::Error for WrongLength {}
 
-/// Why a step or a sequence did not run. State and outputs are unchanged.
+/// Why a step or a sequence did not run. State and outputs are unchanged, except after
+/// [`ImageChanged`](Self::ImageChanged).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -68,6 +69,12 @@ pub enum StepError {
     Len { sequence: usize, steps: usize, given: usize },
     /// The number of reset flags is not the number of steps.
     Resets(WrongLength),
+    /// The scratch belongs to another model. Only backends whose scratch depends on the model return this error.
+    OtherScratch,
+    /// The bytes of the image have changed since it was parsed, for example because its flash was erased: a node or a
+    /// port is no longer valid, and the step ended there. State and outputs are unspecified. Changes that leave the
+    /// step possible, such as other weights, are not detected.
+    ImageChanged,
 }
 
 impl fmt::Display for StepError {
@@ -96,6 +103,8 @@ impl fmt::Display for StepError {
             Self::Resets(WrongLength { expected, given }) => {
                 write!(f, "{given} reset flags given for {expected} steps")
             }
+            Self::OtherScratch => write!(f, "the scratch belongs to another model"),
+            Self::ImageChanged => write!(f, "the image has changed since it was parsed: parse it again"),
         }
     }
 }

@@ -59,6 +59,7 @@ mod step;
 mod tanh;
 mod tensor;
 mod text;
+mod work;
 mod write;
 
 pub use batch::Batch;
@@ -74,6 +75,7 @@ pub use schedule::Schedule;
 pub use sequence::Sequence;
 pub use state::{RestoreError, State};
 pub use step::{Step, Values};
+pub use work::{Limit, Limits, Work};
 
 /// The modules that the other crates of this repository share with this one: the packer, the kernels for hosts, the C
 /// interface and the tests. Only they may use it: anything in here may change in any release.

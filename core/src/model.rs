@@ -1,5 +1,6 @@
 //! A model: an image whose nodes, ports and sections have all been checked. After [`Model::parse`] no access can fail.
 
+mod limits;
 mod parse;
 
 use core::ops::Range;
@@ -14,7 +15,7 @@ use crate::port::{Buffers, Ports, Record};
 use crate::schedule::Schedule;
 
 /// A pass through a model with f32 at its ports: model, words of a state, buffers, pass, observer.
-pub(crate) type Engine = fn(&Model<'_>, &mut [u32], Buffers<'_, '_, '_, f32>, Pass, Observe<'_>) -> bool;
+pub(crate) type Engine = fn(&Model<'_>, &mut [u32], Buffers<'_, '_, '_, f32>, Pass, Observe<'_>) -> Option<bool>;
 
 /// A checked model, read in place from its image. A model in flash is a constant that the compiler checks
 /// ([`include_model!`](crate::include_model)). A model from anywhere else, such as a download, is checked at run time:

@@ -1,6 +1,7 @@
 //! A node: a cell with its sizes, options, slots and tensors, decoded from its record.
 
 mod check;
+mod contents;
 mod form;
 mod memory;
 mod run;
@@ -226,6 +227,11 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// An input slot of [`slots`](Self::slots).
+    pub(crate) const fn read_slot([a, b, c, d, e, f, g, h]: [u8; slot::LEN]) -> (usize, usize) {
+        (u32::from_le_bytes([a, b, c, d]) as usize, u32::from_le_bytes([e, f, g, h]) as usize)
+    }
+
     /// The first element of input slot `index`, and the number of elements of a row.
     pub const fn slot(&self, index: usize) -> Option<(usize, usize)> {
         let at = index * slot::LEN;
@@ -235,6 +241,11 @@ impl<'a> Node<'a> {
             return None;
         };
         Some((start as usize, elements as usize))
+    }
+
+    /// The first element of each input slot, and the number of elements of a row, little-endian.
+    pub(crate) const fn slots(&self) -> &'a [[u8; slot::LEN]] {
+        self.slots.as_chunks().0
     }
 
     /// The range of the output slot in the arena.

@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use crate::image::Numeric;
 use crate::image::field::{MAX_PORTS, MAX_SIZE, port, ports};
+use crate::image::names::first_refused;
 use crate::image::read::{slice, u16_at, u32_at};
 use crate::kernel::copy;
 use crate::quant::MAX;
@@ -112,7 +113,8 @@ impl<'a> Iterator for Ports<'a> {
 }
 
 /// Checks that there is at least one input and one output, that each has a name, and that each slot starts on a
-/// multiple of `unit` elements and lies within the arena. The error is an offset.
+/// multiple of `unit` elements and lies within the arena. The names follow the records in their order, without gaps, to
+/// the end of the payload, so that each byte is read once. The error is an offset.
 pub(crate) const fn check_ports(
     payload: &[u8],
     slot_elements: usize,
@@ -128,26 +130,33 @@ pub(crate) const fn check_ports(
         return Err(0);
     }
     let Some((_, records)) = payload.split_at_checked(ports::LEN) else { return Err(0) };
-    let (mut records, _) = records.as_chunks();
-    let mut index = 0;
-    while index < input_count as usize + output_count as usize {
-        let offset = port_offset(index);
-        let [record, rest @ ..] = records else { return Err(offset) };
-        let Some(port) = port(payload, record) else { return Err(offset) };
-        let fits = match port.slot.checked_add(port.size) {
-            Some(end) => end <= slot_elements && port.slot & (unit - 1) == 0,
+    let (records, _) = records.as_chunks();
+    let count = input_count as usize + output_count as usize;
+    let Some((records, _)) = records.split_at_checked(count) else { return Err(port_offset(records.len())) };
+    let (mut rest, mut name_offset) = (records, port_offset(count));
+    while let [record, others @ ..] = rest {
+        let offset = port_offset(count - rest.len());
+        let ((start, size), scale) = (slot(record), scale(record));
+        let zero_point = word(record, port::ZERO_POINT).cast_signed();
+        let fits = match start.checked_add(size) {
+            Some(end) => end <= slot_elements && start & (unit - 1) == 0,
             None => false,
         };
-        let counts = port.scale > 0.0 && port.scale < f32::INFINITY;
         let zeros = if matches!(numeric, Numeric::I8) { -128..=127 } else { 0..=0 };
-        let counts = counts && *zeros.start() <= port.zero_point && port.zero_point <= *zeros.end();
-        if port.size == 0 || port.size > MAX_SIZE as usize || !fits || !counts {
+        let counts = *zeros.start() <= zero_point && zero_point <= *zeros.end();
+        let scales = scale > 0.0 && scale < f32::INFINITY;
+        let Some(name) = name(payload, record) else { return Err(offset) };
+        let follows = word(record, port::NAME_OFFSET) as usize == name_offset;
+        if size == 0 || size > MAX_SIZE as usize || !fits || !counts || !scales || !follows {
             return Err(offset);
         }
-        records = rest;
-        index += 1;
+        if first_refused(name, false).is_some() {
+            return Err(offset);
+        }
+        name_offset += name.len();
+        rest = others;
     }
-    Ok(())
+    if name_offset == payload.len() { Ok(()) } else { Err(name_offset) }
 }
 
 /// Offset of record `index` in the payload.
@@ -156,12 +165,15 @@ pub(crate) const fn port_offset(index: usize) -> usize {
 }
 
 /// Decodes a record; `None` if its name is not within the payload.
-const fn port<'a>(payload: &'a [u8], record: &Record) -> Option<Port<'a>> {
-    let (name_offset, name_len) = (word(record, port::NAME_OFFSET), word(record, port::NAME_LEN));
-    let Some(name) = slice(payload, name_offset as usize, name_len as usize) else { return None };
-    let Ok(name) = core::str::from_utf8(name) else { return None };
+fn port<'a>(payload: &'a [u8], record: &Record) -> Option<Port<'a>> {
+    let name = core::str::from_utf8(name(payload, record)?).ok()?;
     let ((slot, size), zero_point) = (slot(record), word(record, port::ZERO_POINT).cast_signed());
     Some(Port { name, size, scale: scale(record), zero_point, slot })
+}
+
+/// The name of a port; `None` if it is not within the payload.
+const fn name<'a>(payload: &'a [u8], record: &Record) -> Option<&'a [u8]> {
+    slice(payload, word(record, port::NAME_OFFSET) as usize, word(record, port::NAME_LEN) as usize)
 }
 
 /// A type of values at the ports of a model whose arena holds `E`.

@@ -120,7 +120,7 @@ impl Model<'_> {
     ) -> Result<usize, StepError> {
         self.check_owner(state.owner, state.words.len())?;
         let (scratch, time) = self.check_sequences(1, scratch, inputs, outputs, sequence)?;
-        Ok(self.sequence(state, scratch, inputs, outputs, sequence, Place { index: 0, time }))
+        self.sequence(state, scratch, inputs, outputs, sequence, Place { index: 0, time })
     }
 
     /// Runs one sequence for each state of a batch, all with the same number of steps. Inputs are `[batch, time,
@@ -171,7 +171,7 @@ impl Model<'_> {
         let (scratch, time) = self.check_sequences(batch.len(), scratch, inputs, outputs, sequence)?;
         let mut written = 0;
         for (index, mut state) in batch.states().enumerate() {
-            written += self.sequence(&mut state, scratch, inputs, outputs, sequence, Place { index, time });
+            written += self.sequence(&mut state, scratch, inputs, outputs, sequence, Place { index, time })?;
         }
         Ok(written)
     }
@@ -185,7 +185,7 @@ impl Model<'_> {
         outputs: &mut [&mut [P]],
         sequence: &Sequence<'_>,
         Place { index, time }: Place,
-    ) -> usize {
+    ) -> Result<usize, StepError> {
         let from = index * time;
         let (to, rows) = if sequence.last_only { (index, 1) } else { (from, time) };
         let len = sequence.lens.and_then(|lens| lens.get(index)).map_or(time, |&len| len);
@@ -200,26 +200,30 @@ impl Model<'_> {
             let row = to + if sequence.last_only { 0 } else { written };
             let wanted = all || t + 1 == len;
             let buffers = Buffers { scratch, inputs, from: from + t, outputs, to: row, wanted };
-            let output = self.advance(state, buffers, Pass::STEP);
-            written += usize::from(output);
+            written += usize::from(self.advance(state, buffers, Pass::STEP)?);
         }
         if sequence.finish && len > 0 {
             let row = to + if sequence.last_only { 0 } else { written };
             let buffers = Buffers { scratch, inputs, from: 0, outputs, to: row, wanted: true };
-            written += usize::from(self.advance(state, buffers, Pass::FINISH));
+            written += usize::from(self.advance(state, buffers, Pass::FINISH)?);
         }
         let written = written.min(rows);
         for (((_, size), _), output) in self.outputs().slots().zip(outputs) {
             let left = (to + written) * size..(to + rows) * size;
             output.get_mut(left).unwrap_or_default().fill(P::zeroed());
         }
-        written
+        Ok(written)
     }
 
     /// One pass of a sequence. Never inlined, so that all of them share the code.
     #[inline(never)]
-    fn advance<P: PortValue>(&self, state: &mut State<'_>, buffers: Buffers<'_, '_, '_, P>, pass: Pass) -> bool {
-        P::advance(self, state.words, buffers, pass, &mut unseen)
+    fn advance<P: PortValue>(
+        &self,
+        state: &mut State<'_>,
+        buffers: Buffers<'_, '_, '_, P>,
+        pass: Pass,
+    ) -> Result<bool, StepError> {
+        P::advance(self, state.words, buffers, pass, &mut unseen).ok_or(StepError::ImageChanged)
     }
 
     /// Checks all buffers, lengths and flags of a run before it changes anything. Returns the scratch and the number of

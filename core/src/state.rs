@@ -184,9 +184,21 @@ impl<'b> State<'b> {
 
     /// Restores a state that [`save`](Self::save) wrote. On an error the state is unchanged.
     ///
+    /// Use [`Model::restore`] for bytes from elsewhere: it also checks the padding of the states in an integer numeric,
+    /// whose places only the model knows.
+    ///
     /// # Errors
     /// If `bytes` are damaged, or were saved by another model, numeric, layout, schedule or version.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
+        let saved = self.words_of(bytes)?;
+        for (word, quad) in self.words.iter_mut().zip(saved) {
+            *word = u32::from_le_bytes(*quad);
+        }
+        Ok(())
+    }
+
+    /// The words of a saved state of this model.
+    fn words_of<'s>(&self, bytes: &'s [u8]) -> Result<&'s [[u8; 4]], RestoreError> {
         let (needed, given) = (self.saved_bytes(), bytes.len());
         let header = self.header();
         let Some((stored, _)) = bytes.as_chunks::<4>().0.split_first_chunk::<HEADER_WORDS>() else {
@@ -210,11 +222,7 @@ impl<'b> State<'b> {
         if stored != computed {
             return Err(RestoreError::Damaged { stored, computed });
         }
-        let (quads, _) = body.as_chunks::<4>();
-        for (word, quad) in self.words.iter_mut().zip(quads.iter().skip(HEADER_WORDS)) {
-            *word = u32::from_le_bytes(*quad);
-        }
-        Ok(())
+        Ok(body.as_chunks::<4>().0.get(HEADER_WORDS..).unwrap_or_default())
     }
 
     /// The header of a saved state: magic, form, model id, schedule (0, 0 if endless), number of words.
@@ -237,6 +245,28 @@ impl Model<'_> {
     pub const fn saved_bytes(&self) -> usize {
         saved_bytes(self.state_words())
     }
+
+    /// [`State::restore`] for bytes from elsewhere: also refuses a state whose padding is not zero, so that a state has
+    /// one encoding.
+    ///
+    /// # Errors
+    /// As [`State::restore`]; [`RestoreError::OtherModel`] if `state` is not this model's; [`RestoreError::Padding`].
+    pub fn restore(&self, state: &mut State<'_>, bytes: &[u8]) -> Result<(), RestoreError> {
+        self.check_owner(state.owner, state.words.len()).map_err(|_| RestoreError::OtherModel)?;
+        let saved = state.words_of(bytes)?.get(1..).unwrap_or_default().as_flattened();
+        let elements = if self.numeric().is_integer() { saved.as_chunks::<2>().0 } else { &[] };
+        let mut rest = elements;
+        for node in (0..self.schedule().states()).flat_map(|_| self.nodes()) {
+            for part in node.cell.states {
+                let (own, others) = rest.split_at_checked(node.padded(&part.len)).unwrap_or_default();
+                if own.iter().skip(node.dim(&part.len)).any(|element| *element != [0, 0]) {
+                    return Err(RestoreError::Padding { element: elements.len() - rest.len() + node.dim(&part.len) });
+                }
+                rest = others;
+            }
+        }
+        state.restore(bytes)
+    }
 }
 
 /// Why bytes are not a saved state of this model.
@@ -255,6 +285,8 @@ pub enum RestoreError {
     Truncated { needed: usize, given: usize },
     /// The state has been damaged since it was saved: the checksum stored with it is not that of the bytes.
     Damaged { stored: u32, computed: u32 },
+    /// The padding of a state is not zero. It begins at this element of [`State::values_i16`].
+    Padding { element: usize },
 }
 
 impl fmt::Display for RestoreError {
@@ -269,6 +301,7 @@ impl fmt::Display for RestoreError {
             Self::Damaged { stored, computed } => {
                 write!(f, "damaged: checksum {computed:08x}, saved as {stored:08x}")
             }
+            Self::Padding { element } => write!(f, "the padding at element {element} is not zero"),
         }
     }
 }

@@ -166,7 +166,10 @@ impl Model<'_> {
             self.check_outputs(scratch, (outputs, 1))?
         };
         let buffers = Buffers { scratch, inputs, from: 0, outputs, to: 0, wanted: true };
-        Ok(Step { output: P::advance(self, state.words, buffers, pass, observe) })
+        match P::advance(self, state.words, buffers, pass, observe) {
+            Some(output) => Ok(Step { output }),
+            None => Err(StepError::ImageChanged),
+        }
     }
 }
 
@@ -183,7 +186,7 @@ fn advance_f32<E: Number>(
     buffers: Buffers<'_, '_, '_, f32>,
     pass: Pass,
     observe: Observe<'_>,
-) -> bool
+) -> Option<bool>
 where
     f32: Crosses<E>,
 {
@@ -192,7 +195,7 @@ where
 
 /// Runs one time step of every state whose turn it is, or the end of a sequence, which reads no inputs (see
 /// [`Model::finish`]). The buffers have been checked; `words` are those of the state. Returns whether there is an
-/// output.
+/// output; `None` if the step is impossible, because the image has changed since it was parsed.
 #[inline(always)]
 pub(crate) fn advance<E: Number, P: Crosses<E>>(
     model: &Model<'_>,
@@ -200,14 +203,14 @@ pub(crate) fn advance<E: Number, P: Crosses<E>>(
     buffers: Buffers<'_, '_, '_, P>,
     pass: Pass,
     observe: Observe<'_>,
-) -> bool {
+) -> Option<bool> {
     let Buffers { scratch, inputs, from, outputs, to, wanted } = buffers;
     let scratch: &mut [E] = bytemuck::cast_slice_mut(scratch);
     let (slots, work) = scratch.split_at_mut_checked(model.slot_elements()).unwrap_or_default();
-    let Some((clock, values)) = words.split_first_mut() else { return false };
+    let (clock, values) = words.split_first_mut()?;
     if !pass.steps() {
         if model.schedule() != Schedule::Endless {
-            return false;
+            return Some(false);
         }
         // A node after the window may read slots before it. They must hold zeros, the padding of its sequence.
         slots.fill(E::zeroed());
@@ -222,10 +225,10 @@ pub(crate) fn advance<E: Number, P: Crosses<E>>(
             if first {
                 own.fill(E::zeroed());
             }
-            enter(model, inputs, from, slots);
+            enter(model, inputs, from, slots)?;
             let nodes = if last { model.nodes() } else { model.stateful_nodes() };
-            if run(nodes, pass, own, slots, work, observe) && last {
-                leave(model, slots, outputs, to);
+            if run(nodes, pass, own, slots, work, observe)? && last {
+                leave(model, slots, outputs, to)?;
                 output = true;
             }
         }
@@ -235,23 +238,24 @@ pub(crate) fn advance<E: Number, P: Crosses<E>>(
         }
     }
     *clock = model.schedule().tick(*clock);
-    output
+    Some(output)
 }
 
-/// Copies a row of each input into its slot, and pads the slot with zeros.
+/// Copies a row of each input into its slot, and pads the slot with zeros. `None` if there is no such slot.
 #[inline(always)]
-fn enter<E: Number, P: Crosses<E>>(model: &Model<'_>, inputs: &[&[P]], from: usize, slots: &mut [E]) {
+fn enter<E: Number, P: Crosses<E>>(model: &Model<'_>, inputs: &[&[P]], from: usize, slots: &mut [E]) -> Option<()> {
     for (((start, size), scale), input) in model.inputs().slots().zip(inputs) {
         let row = input.get(from * size..).unwrap_or_default();
         let slot = slots.get_mut(start..).and_then(|slots| slots.get_mut(..model.padded(size)));
-        let Some((slot, padding)) = slot.and_then(|slot| slot.split_at_mut_checked(size)) else { break };
+        let (slot, padding) = slot.and_then(|slot| slot.split_at_mut_checked(size))?;
         P::enter(row, slot, scale);
         fill_up(padding);
     }
+    Some(())
 }
 
-/// Runs nodes until one has no output; returns whether the last one was reached. It is inlined into its only caller, so that
-/// the records of a constant model are constants.
+/// Runs nodes until one has no output; returns whether the last one was reached. `None` if a node does not fit the model.
+/// It is inlined into its only caller, so that the records of a constant model are constants.
 #[inline(always)]
 fn run<E: Number>(
     mut nodes: Nodes<'_, '_>,
@@ -260,29 +264,27 @@ fn run<E: Number>(
     slots: &mut [E],
     work: &mut [E],
     observe: Observe<'_>,
-) -> bool {
+) -> Option<bool> {
     let (mut rest, mut index) = (state, 0);
-    while let Some(node) = nodes.next() {
-        let Some((own, others)) = rest.split_at_mut_checked(node.state_elements()) else { return false };
+    while !nodes.is_empty() {
+        let node = nodes.next()?;
+        let (own, others) = rest.split_at_mut_checked(node.state_elements())?;
         rest = others;
-        let Some(y) = node::run(&node, &mut pass, own, slots, work) else { return false };
+        let Some(y) = node::run(&node, &mut pass, own, slots, work)? else { return Some(false) };
         if pass.steps() {
             observe(index, E::values(y));
         }
         index += 1;
-        // Tested here too, so that the compiler knows when a constant model has one node.
-        if nodes.is_empty() {
-            break;
-        }
     }
-    pass.steps()
+    Some(pass.steps())
 }
 
-/// Copies each output out of its slot into a row.
-fn leave<E: Number, P: Crosses<E>>(model: &Model<'_>, slots: &[E], outputs: &mut [&mut [P]], to: usize) {
+/// Copies each output out of its slot into a row. `None` if there is no such slot.
+fn leave<E: Number, P: Crosses<E>>(model: &Model<'_>, slots: &[E], outputs: &mut [&mut [P]], to: usize) -> Option<()> {
     for (((start, size), scale), output) in model.outputs().slots().zip(outputs.iter_mut()) {
         let row = output.get_mut(to * size..).unwrap_or_default();
-        let slot = slots.get(start..).and_then(|slots| slots.get(..size)).unwrap_or_default();
+        let slot = slots.get(start..).and_then(|slots| slots.get(..size))?;
         P::leave(slot, row, scale);
     }
+    Some(())
 }

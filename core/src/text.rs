@@ -51,7 +51,11 @@ impl Text {
     }
 
     pub const fn number(self, number: usize) -> Self {
-        self.digits(number as u64, 10, 1)
+        self.count(number as u64)
+    }
+
+    pub const fn count(self, number: u64) -> Self {
+        self.digits(number, 10, 1)
     }
 
     /// Eight hexadecimal digits.

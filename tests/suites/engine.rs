@@ -22,6 +22,8 @@ mod integer_layers;
 mod layers;
 #[path = "../parity.rs"]
 mod parity;
+#[path = "../parse_time.rs"]
+mod parse_time;
 #[path = "../precise.rs"]
 mod precise;
 #[path = "../sequence.rs"]

@@ -39,6 +39,7 @@ pub mod backend;
 pub mod bytes;
 pub mod checkpoint;
 pub mod corpus;
+pub mod crafted;
 pub mod data;
 pub mod exact;
 pub mod fields;

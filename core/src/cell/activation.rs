@@ -33,6 +33,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
     name: "activation",
     rules: &[RECURRENT, Rule::Equal(Dim::Input, Dim::Output)],
     activations: &[ActivationSpec { name: "activation", default: Activation::Identity }],
+    curves: &[Dim::Output],
     ..CellSpec::EMPTY
 };
 

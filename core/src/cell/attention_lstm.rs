@@ -85,10 +85,19 @@ pub(super) const SPEC: CellSpec = CellSpec {
         TensorSpec::vector("bias", &["input_bias"], Dim::Hidden).gates(&gate::LSTM),
         TensorSpec::matrix("query_weights", &["query_weights"], FEATURES, QUERY),
         TensorSpec::vector("query_bias", &["query_bias"], FEATURES),
-        TensorSpec::matrix("memory_weights", &["memory_weights"], FEATURES, Dim::Output),
-        TensorSpec::vector("score_weights", &["score_weights"], FEATURES),
+        TensorSpec::matrix("memory_weights", &["memory_weights"], FEATURES, Dim::Output).passes(&Dim::Extent(LENGTH)),
+        TensorSpec::vector("score_weights", &["score_weights"], FEATURES).passes(&Dim::Extent(LENGTH)),
         TensorSpec::matrix("output_weights", &["output_weights"], Dim::Output, BESIDE),
         TensorSpec::vector("output_bias", &["output_bias"], Dim::Output),
+    ],
+    curves: &[
+        Dim::Hidden,
+        Dim::Hidden,
+        Dim::Hidden,
+        Dim::Hidden,
+        Dim::Hidden,
+        Dim::Product(&[FEATURES, Dim::Extent(LENGTH)]),
+        Dim::Extent(LENGTH),
     ],
     ..CellSpec::EMPTY
 };

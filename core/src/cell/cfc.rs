@@ -152,6 +152,13 @@ pub(super) const SPEC: CellSpec = CellSpec {
     activations: &[ActivationSpec::tanh("backbone_activation")],
     canonical: CANONICAL,
     tensors: &TensorSpec::each(CANONICAL, &gate::LSTM),
+    curves: &[
+        UNITS,
+        Dim::Product(&[UNITS, Dim::Extent(FURTHER_LAYERS)]),
+        Dim::When(PURE, &Dim::Hidden),
+        Dim::Unless(PURE, &Dim::Product(&[Dim::Const(3), Dim::Hidden])),
+        Dim::When(MIXED_MEMORY, &mixed_memory::CURVES),
+    ],
     ..CellSpec::EMPTY
 };
 

@@ -54,6 +54,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
     activations: &[ActivationSpec::sigmoid("gate_activation"), ActivationSpec::tanh("activation")],
     canonical: CANONICAL,
     tensors: &TensorSpec::each(CANONICAL, &gate::CFN),
+    curves: &[Dim::Hidden; 4],
     ..CellSpec::EMPTY
 };
 

@@ -183,6 +183,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
     activations: lstm::ACTIVATIONS,
     canonical: CANONICAL,
     tensors: &TensorSpec::each_in_passes(CANONICAL, &gate::LSTM, &POSITIONS),
+    curves: &[UNITS; 5],
     ..CellSpec::EMPTY
 };
 

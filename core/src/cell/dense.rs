@@ -60,6 +60,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
     activations: &[ActivationSpec { name: "activation", default: Activation::Identity }],
     canonical: CANONICAL,
     tensors: &TensorSpec::each(CANONICAL, &[]),
+    curves: &[Dim::Output],
     ..CellSpec::EMPTY
 };
 

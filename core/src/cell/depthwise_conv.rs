@@ -56,6 +56,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
     activations: &[ActivationSpec { name: "activation", default: Activation::Identity }],
     canonical: CANONICAL,
     tensors: &TensorSpec::each_in_passes(CANONICAL, &[], &POSITIONS),
+    curves: &[Dim::Output],
     ..CellSpec::EMPTY
 };
 

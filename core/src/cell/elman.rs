@@ -94,6 +94,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
         TensorSpec::vector("bias", &["input_bias", "recurrent_bias"], Dim::Hidden),
         TensorSpec::matrix("recurrent_basis", &["recurrent_basis"], RANK, Dim::Hidden).with(LOW_RANK),
     ],
+    curves: &[Dim::Hidden],
     ..CellSpec::EMPTY
 };
 

@@ -86,6 +86,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
     activations: &[ActivationSpec::sigmoid("gate_activation"), ActivationSpec::tanh("candidate_activation")],
     canonical: CANONICAL,
     tensors: &TensorSpec::each(CANONICAL, &[]),
+    curves: &[Dim::Hidden; 2],
     ..CellSpec::EMPTY
 };
 

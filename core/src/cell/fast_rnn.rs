@@ -76,6 +76,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
     activations: &[ActivationSpec::tanh("activation")],
     canonical: elman::SPEC.canonical,
     tensors: elman::SPEC.tensors,
+    curves: &[Dim::Hidden],
     ..CellSpec::EMPTY
 };
 

@@ -89,6 +89,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
         TensorSpec::vector("bias", &["input_bias"], Dim::Hidden).gates(&gate::LSTM),
         TensorSpec::matrix("projection_weights", &["projection_weights"], Dim::Output, Dim::Hidden).with(PROJECTION),
     ],
+    curves: &[Dim::Hidden; 5],
     ..CellSpec::EMPTY
 };
 

@@ -85,6 +85,9 @@ const BACKWARDS: u32 = option(OPTIONS, "backwards");
 /// An element for each unit of both memories.
 const BOTH: Dim = Dim::Product(&[Dim::Const(2), Dim::Hidden]);
 
+/// Both sides read the matrices of the frequency side if they share them.
+const PASSES: Dim = Dim::Sum(&[BANDS, Dim::When(SHARED, &BANDS)]);
+
 const CANONICAL: &[CanonicalSpec; 12] = &[
     CanonicalSpec::matrix("frequency_input_weights", Dim::Hidden, BAND_SIZE).gated(),
     CanonicalSpec::matrix("frequency_recurrent_weights", Dim::Hidden, BOTH).gated(),
@@ -110,7 +113,8 @@ pub(super) const SPEC: CellSpec = CellSpec {
     options: OPTIONS,
     params: &[ParamSpec::optional("cell_clip")],
     canonical: CANONICAL,
-    tensors: &TensorSpec::each_in_passes(CANONICAL, &gate::LSTM, &BANDS),
+    tensors: &TensorSpec::each_in_passes(CANONICAL, &gate::LSTM, &PASSES),
+    curves: &[UNITS; 10],
     ..CellSpec::EMPTY
 };
 

@@ -124,6 +124,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
         TensorSpec::vector("new_recurrent_bias", &["recurrent_bias"], Dim::Hidden).gates(NEW).with(RESET_AFTER),
         TensorSpec::matrix("recurrent_basis", &["recurrent_basis"], RANK, Dim::Hidden).with(LOW_RANK),
     ],
+    curves: &[Dim::Hidden; 3],
     ..CellSpec::EMPTY
 };
 

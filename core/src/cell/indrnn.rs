@@ -44,6 +44,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
     activations: &[ActivationSpec::tanh("activation")],
     canonical: CANONICAL,
     tensors: &TensorSpec::each(CANONICAL, &[]),
+    curves: &[Dim::Hidden],
     ..CellSpec::EMPTY
 };
 

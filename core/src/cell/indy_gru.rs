@@ -47,6 +47,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
     activations: &[ActivationSpec::sigmoid("gate_activation"), ActivationSpec::tanh("new_activation")],
     canonical: CANONICAL,
     tensors: &TensorSpec::each(CANONICAL, &gate::GRU),
+    curves: &[Dim::Hidden; 3],
     ..CellSpec::EMPTY
 };
 

@@ -57,6 +57,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
     activations: lstm::ACTIVATIONS,
     canonical: CANONICAL,
     tensors: &TensorSpec::each(CANONICAL, &gate::LSTM),
+    curves: &[Dim::Hidden; 5],
     ..CellSpec::EMPTY
 };
 

@@ -62,6 +62,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
     ],
     canonical: CANONICAL,
     tensors: &TensorSpec::each(CANONICAL, &gate::INTERSECTION),
+    curves: &[Dim::Hidden; 4],
     ..CellSpec::EMPTY
 };
 

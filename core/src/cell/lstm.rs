@@ -220,6 +220,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
         TensorSpec::vector("output_gain", &["output_gain"], Dim::Hidden).with(OUTPUT_NORM),
         TensorSpec::vector("output_bias", &["output_bias"], Dim::Hidden).with(OUTPUT_NORM),
     ],
+    curves: &[Dim::Hidden; 5],
     ..CellSpec::EMPTY
 };
 

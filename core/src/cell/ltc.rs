@@ -129,6 +129,11 @@ pub(super) const SPEC: CellSpec = CellSpec {
         MEMORY_TENSORS[1],
         MEMORY_TENSORS[2],
     ],
+    curves: &[
+        Dim::Product(&[Dim::Hidden, FEATURES]),
+        Dim::Product(&[Dim::Extent(UNFOLDS), Dim::Hidden, Dim::Hidden]),
+        Dim::When(MIXED_MEMORY, &mixed_memory::CURVES),
+    ],
     ..CellSpec::EMPTY
 };
 

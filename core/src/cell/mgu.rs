@@ -52,6 +52,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
         TensorSpec::matrix("new_recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden).gates(NEW),
         TensorSpec::vector("new_bias", &["bias"], Dim::Hidden).gates(NEW),
     ],
+    curves: &[Dim::Hidden; 2],
     ..CellSpec::EMPTY
 };
 

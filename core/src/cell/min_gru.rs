@@ -47,6 +47,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
     canonical: CANONICAL,
     tensors: &TensorSpec::each(CANONICAL, &MIN_GRU),
+    curves: &[Dim::Hidden; 2],
     ..CellSpec::EMPTY
 };
 

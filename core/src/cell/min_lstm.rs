@@ -65,6 +65,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
         TensorSpec::matrix("candidate_input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(CANDIDATE),
         TensorSpec::vector("candidate_bias", &["input_bias"], Dim::Hidden).gates(CANDIDATE),
     ],
+    curves: &[Dim::Hidden; 4],
     ..CellSpec::EMPTY
 };
 

@@ -51,6 +51,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
     activations: &[ActivationSpec::sigmoid("gate_activation"), ActivationSpec::tanh("activation")],
     canonical: CANONICAL,
     tensors: &TensorSpec::each(CANONICAL, &[]),
+    curves: &[Dim::Hidden; 2],
     ..CellSpec::EMPTY
 };
 

@@ -15,6 +15,9 @@ pub const fn state(len: &'static Dim, option: u32) -> StateSpec {
     StateSpec { name: "cell_state", len: Dim::When(option, len) }
 }
 
+/// The activations of a step.
+pub const CURVES: Dim = Dim::Product(&[Dim::Const(5), Dim::Hidden]);
+
 /// The tensors in a canonical model: W_m over `features`, R_m and b_m.
 pub const fn canonical(features: Dim, option: u32) -> [CanonicalSpec; 3] {
     let presence = Presence::With(option);

@@ -60,6 +60,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
     options: OPTIONS,
     canonical: CANONICAL,
     tensors: &TensorSpec::each(CANONICAL, &gate::NAS),
+    curves: &[Dim::Hidden; 13],
     ..CellSpec::EMPTY
 };
 

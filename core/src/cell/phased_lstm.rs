@@ -113,6 +113,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
     params: &[ParamSpec::optional("leak")],
     canonical: CANONICAL,
     tensors: &TensorSpec::each(CANONICAL, &gate::LSTM),
+    curves: &[Dim::Hidden; 5],
     ..CellSpec::EMPTY
 };
 

@@ -95,6 +95,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
     options: OPTIONS,
     canonical: CANONICAL,
     tensors: &TensorSpec::each(CANONICAL, &gate::LSTM),
+    curves: &[Dim::Hidden; 5],
     ..CellSpec::EMPTY
 };
 

@@ -24,8 +24,12 @@ pub mod integer;
 use super::prelude::*;
 use crate::math;
 
-pub(super) const SPEC: CellSpec =
-    CellSpec { name: "softmax", rules: &[RECURRENT, Rule::Equal(Dim::Input, Dim::Output)], ..CellSpec::EMPTY };
+pub(super) const SPEC: CellSpec = CellSpec {
+    name: "softmax",
+    rules: &[RECURRENT, Rule::Equal(Dim::Input, Dim::Output)],
+    curves: &[Dim::Output],
+    ..CellSpec::EMPTY
+};
 
 pub use crate::activation::EXP_MAX_RELATIVE_ERROR;
 

@@ -113,6 +113,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
     activations: &[ActivationSpec::sigmoid("gate_activation"), ActivationSpec::tanh("output_activation")],
     canonical: CANONICAL,
     tensors: &TensorSpec::each(CANONICAL, &gate::SRU),
+    curves: &[Dim::Hidden; 3],
     ..CellSpec::EMPTY
 };
 

@@ -100,6 +100,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
         TensorSpec::vector("forget_peephole", &["forget_peephole"], Dim::Hidden).with(PEEPHOLE),
         TensorSpec::vector("output_peephole", &["output_peephole"], Dim::Hidden).with(PEEPHOLE),
     ],
+    curves: &[UNITS; 5],
     ..CellSpec::EMPTY
 };
 

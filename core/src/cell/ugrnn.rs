@@ -94,6 +94,7 @@ pub const SPEC: CellSpec = CellSpec {
         TensorSpec::vector("bias", &["input_bias", "recurrent_bias"], Dim::Hidden).gates(&gate::UGRNN),
         TensorSpec::matrix("recurrent_basis", &["recurrent_basis"], RANK, Dim::Hidden).when(Presence::With(LOW_RANK)),
     ],
+    curves: &[Dim::Hidden; 2],
     ..CellSpec::EMPTY
 };
 

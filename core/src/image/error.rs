@@ -7,6 +7,7 @@ use super::{Layout, Numeric, SectionKind};
 use crate::detector::DetectorError;
 use crate::front_end::FrontEndError;
 use crate::text::{NEEDS_FLOATS, Text, error_of_text};
+use crate::work::Limit;
 
 /// Why a byte slice is not an image that this build can run. Offsets are in bytes from the start of the slice. Nodes
 /// count from 0, and tensors are numbered as in the cell's spec, in an integer numeric as in its integer spec. `needed`
@@ -77,6 +78,8 @@ pub enum ImageError {
     BadMemory { node: u32, state: usize, work: usize },
     /// The factor of a group of weights is not a power of two from 1 to 16.
     BadFactor { node: u32, tensor: u32 },
+    /// A weight that pads the columns of a matrix to those of the layout is not zero.
+    BadFiller { node: u32, tensor: u32 },
     /// The sum of a row of an integer node could overflow 32 bits. Rows count from 0; `tensor` is that of the rows.
     BadSum { node: u32, tensor: u32, row: u32 },
     /// The settings or tables of the front end are invalid.
@@ -91,8 +94,10 @@ pub enum ImageError {
     BadDetector { needed: usize, given: usize },
     /// The model exceeds a limit: the states or the arena have 2^26 elements or more, a tensor has more bytes than this
     /// machine can address, a step takes more than 2^36 operations, or the tensors of an integer model, counted for
-    /// each node that uses them, exceed 4 GiB.
+    /// each node that uses them, have more than twice the bytes of the weights.
     TooLarge { node: u32 },
+    /// The model needs more than the [limits](crate::Limits) of the caller.
+    OverLimit { limit: Limit, needed: u64, given: u64 },
 }
 
 impl ImageError {
@@ -169,6 +174,9 @@ impl ImageError {
             Self::BadFactor { node, tensor } => {
                 of_node(node).with("a factor of tensor {} is not 1, 2, 4, 8 or 16", &[tensor as usize])
             }
+            Self::BadFiller { node, tensor } => {
+                of_node(node).with("the padding of the columns of tensor {} is not zero", &[tensor as usize])
+            }
             Self::BadSum { node, tensor, row } => {
                 let numbers = [row as usize, tensor as usize];
                 of_node(node).with("the sum of row {} of tensor {} could overflow 32 bits", &numbers)
@@ -186,6 +194,10 @@ impl ImageError {
                 text.with("the detector has {} labels, but the first output has {} features", &[given, needed])
             }
             Self::TooLarge { node } => of_node(node).text("the model needs more memory or work than is supported"),
+            Self::OverLimit { limit, needed, given } => {
+                let text = text.text("the model needs ").count(needed).text(" ").text(limit.name());
+                text.text(", and the limit is ").count(given)
+            }
         }
     }
 }

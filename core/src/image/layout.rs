@@ -9,6 +9,8 @@ pub const GROUP: usize = 32;
 pub(crate) const GROUP_BYTES: usize = 4 * GROUP / 2 + 4;
 /// [`GROUP_BYTES`] in words.
 pub(crate) const GROUP_WORDS: usize = GROUP_BYTES / 4;
+/// Bytes of the columns that a kernel reads at once, at most.
+const MAX_TAIL: usize = 64;
 /// Largest factor of a group. Factors are powers of two.
 pub const MAX_FACTOR: u8 = 16;
 
@@ -119,6 +121,53 @@ impl Layout {
             (_, Self::CortexM4) => 16 * (col / 4) + 4 * row + [0, 2, 1, 3][col % 4],
             (_, Self::CortexM55) => 64 * (col / 16) + 16 * row + col % 16,
         }
+    }
+
+    /// Whether the weights that pad the columns of these blocks, of `cols` columns each, are zero.
+    pub(crate) const fn filler_is_zero(self, numeric: Numeric, blocks: &[u8], cols: usize) -> bool {
+        let columns = self.columns(numeric);
+        let (Some(block_bytes), filled) = (self.block_bytes(numeric, cols), cols % columns) else { return true };
+        if filled == 0 {
+            return true;
+        }
+        // The padding is in the last columns that a kernel reads at once. Factors follow them in `i4x16`.
+        let halves = matches!(numeric, Numeric::I4x16);
+        let (len, behind) = if halves { (2 * columns, 4) } else { (4 * columns, 0) };
+        let (mut mask, mut col) = ([0_u8; MAX_TAIL], filled);
+        while col < columns {
+            let mut row = 0;
+            while row < 4 {
+                let place = self.place(numeric, row, col);
+                if halves {
+                    mask[place / 2] |= 15 << (4 * (place % 2));
+                } else {
+                    mask[place] = 0xFF;
+                }
+                row += 1;
+            }
+            col += 1;
+        }
+        let zero = self.code_of(numeric, 0);
+        let zero = if halves { zero << 4 | zero } else { zero };
+        let mut rest = blocks;
+        while let Some((block, others)) = rest.split_at_checked(block_bytes)
+            && let Some(start) = block_bytes.checked_sub(len + behind)
+        {
+            let (_, mut tail) = block.split_at(start);
+            let (mut at, mut other) = (0, 0);
+            while let [byte, following @ ..] = tail
+                && at < len
+            {
+                other |= (*byte ^ zero) & mask[at];
+                at += 1;
+                tail = following;
+            }
+            if other != 0 {
+                return false;
+            }
+            rest = others;
+        }
+        true
     }
 
     /// Encodes a weight as a byte, or in `i4x16` as a half byte.

@@ -4,6 +4,7 @@ pub(crate) mod crc;
 pub mod error;
 pub mod field;
 pub(crate) mod layout;
+pub(crate) mod names;
 pub(crate) mod read;
 
 pub use error::{ImageError, Misaligned};
@@ -235,6 +236,8 @@ pub struct Image<'a> {
     pub layout: Layout,
     /// A hash over the sections.
     pub id: ModelId,
+    /// The whole image.
+    pub bytes: &'a [u8],
     sections: [Option<&'a [u8]>; SectionKind::ALL.len()],
 }
 
@@ -293,7 +296,7 @@ impl<'a> Image<'a> {
         if !layout.is_read() || !layout.is_of(numeric) {
             return Err(ImageError::UnsupportedLayout { found });
         }
-        Ok(Self { numeric, layout, id: ModelId(id), sections: ok!(sections(bytes, count)) })
+        Ok(Self { numeric, layout, id: ModelId(id), bytes, sections: ok!(sections(bytes, count)) })
     }
 
     /// The payload of the section of this kind, if the image has one.

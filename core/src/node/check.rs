@@ -1,19 +1,17 @@
-//! The checks of a node when its image is parsed: options, extents, sizes, slots and tensors. The [sums](super::sums)
-//! of its rows have a page of their own.
+//! The checks of a node when its image is parsed: options, extents, sizes, slots and tensors. The
+//! [contents](super::contents) of its tensors and the [sums](super::sums) of its rows have pages of their own.
 
 use super::{Node, Place};
 use crate::curve::Curve;
-use crate::fixed::Multiplier;
+use crate::image::ImageError;
 use crate::image::field::{ALIGNMENT, MAX_SIZE, activation, node as field};
-use crate::image::layout::factors_are_known;
-use crate::image::read::{slice, u32_at};
-use crate::image::{ImageError, Numeric};
-use crate::quant::RowBlock;
-use crate::spec::{CURVE, CellSpec, IntegerSpec, OTHER, Specs, Storage, TensorSpec};
+use crate::image::read::u32_at;
+use crate::spec::{CURVE, CellSpec, IntegerSpec, OTHER, Specs};
 
 impl Node<'_> {
     /// Makes the checks that [`decode`](Self::decode) does not: that the cell has these options, that the sizes fit
-    /// each other, that slots are within an arena of `slot_elements`, and that tensors are within the weights.
+    /// each other, that slots are within an arena of `slot_elements`, and that tensors are within the weights, whose
+    /// [contents](Self::check_contents) it does not read.
     pub(crate) const fn check(&self, specs: Specs, place: Place, slot_elements: usize) -> Result<(), ImageError> {
         let node = place.node;
         if !self.options_are_known(specs) {
@@ -129,8 +127,9 @@ impl Node<'_> {
         };
         let bad_output = ImageError::BadSlot { node, start: output_start as u32, elements: elements as u32 };
         let Some(output_end) = output_start.checked_add(elements) else { return Err(bad_output) };
-        let (mut total, mut index) = (0, 0);
-        while let Some((start, row)) = self.slot(index) {
+        let (mut total, mut slots) = (0, self.slots());
+        while let [slot, others @ ..] = slots {
+            let (start, row) = Self::read_slot(*slot);
             let Some(elements) = row.checked_mul(self.steps()) else { return Err(ImageError::TooLarge { node }) };
             let bad_input = ImageError::BadSlot { node, start: start as u32, elements: elements as u32 };
             let Some(end) = start.checked_add(elements) else { return Err(bad_input) };
@@ -141,7 +140,7 @@ impl Node<'_> {
                 return Err(bad_output);
             }
             total += row;
-            index += 1;
+            slots = others;
         }
         if output_end > slot_elements || !self.is_aligned(output_start) {
             return Err(bad_output);
@@ -180,64 +179,8 @@ impl Node<'_> {
             if present && !(offset as usize).is_multiple_of(ALIGNMENT) {
                 return Err(ImageError::Misaligned { offset: offset as usize });
             }
-            if present {
-                let Some(bytes) = slice(self.weights, offset as usize, needed) else {
-                    return Err(ImageError::BadTensor { node, tensor: index as u32, needed, given });
-                };
-                match specs[index].storage {
-                    Storage::Rows { .. } if !shifts_fit(bytes) => {
-                        return Err(ImageError::BadShift { node, tensor: index as u32 });
-                    }
-                    Storage::Requantized { .. } if !requantizations_fit(bytes) => {
-                        return Err(ImageError::BadShift { node, tensor: index as u32 });
-                    }
-                    Storage::Weights(_) if !self.factors_are_known(&specs[index], bytes) => {
-                        return Err(ImageError::BadFactor { node, tensor: index as u32 });
-                    }
-                    _ => {}
-                }
-            }
             index += 1;
         }
         Ok(())
     }
-
-    /// Whether the groups of a matrix, if the numeric has groups, have only factors that the format defines.
-    const fn factors_are_known(&self, spec: &TensorSpec, matrix: &[u8]) -> bool {
-        match (self.numeric, self.block_bytes(spec)) {
-            (Numeric::I4x16, Some(block_bytes)) => factors_are_known(matrix, block_bytes),
-            _ => true,
-        }
-    }
-}
-
-/// Whether these blocks of rows have no negative factor and no shift out of range.
-const fn requantizations_fit(rows: &[u8]) -> bool {
-    let mut rest = rows;
-    while let Some((block, others)) = rest.split_first_chunk::<{ size_of::<RowBlock>() }>() {
-        let (words, _) = block.as_chunks::<4>();
-        let mut row = 0;
-        while row < 4 {
-            let (factor, shift) = (i32::from_le_bytes(words[4 + row]), words[8][row].cast_signed() as i32);
-            if factor < 0 || shift < Multiplier::LEAST_SHIFT || shift > Multiplier::MOST_SHIFT {
-                return false;
-            }
-            row += 1;
-        }
-        rest = others;
-    }
-    true
-}
-
-/// Whether no shift of these blocks of rows exceeds 31. Kernels would differ in larger shifts.
-const fn shifts_fit(rows: &[u8]) -> bool {
-    let mut rest = rows;
-    while let Some((block, others)) = rest.split_first_chunk::<{ size_of::<RowBlock>() }>() {
-        let [.., a, b, c, d] = *block;
-        if a > 31 || b > 31 || c > 31 || d > 31 {
-            return false;
-        }
-        rest = others;
-    }
-    true
 }

@@ -3,6 +3,7 @@
 use super::Node;
 use crate::image::field::slot;
 use crate::spec::{Dim, Specs};
+use crate::work::Work;
 
 /// Work of a row apart from its elements: finding the tensors of its node.
 const ROW_WORK: u64 = 64;
@@ -72,21 +73,56 @@ impl Node<'_> {
         if self.slots.len() > slot::LEN || apart { self.padded_input() } else { 0 }
     }
 
-    /// Upper bound of the work of a step, in units of about a nanosecond on a desktop computer: multiply-accumulates,
+    /// Upper bound of the time of a step, in units of about a nanosecond on a desktop computer: multiply-accumulates,
     /// moved elements, and [`ROW_WORK`] for each row.
     pub(crate) const fn work(&self, specs: Specs) -> u64 {
-        let moved = (self.dim(specs.cell.reads) as u64)
-            .saturating_mul(self.output_size as u64)
-            .saturating_add(self.input_size as u64);
-        let row = self.row_macs(specs).saturating_add(moved).saturating_add(self.state_elements() as u64);
+        let row = self.row_macs(specs).saturating_add(self.row_moves(specs));
         row.saturating_add(ROW_WORK).saturating_mul(self.steps() as u64)
+    }
+
+    /// Upper bound of the work of one row.
+    pub(crate) const fn work_of_row(&self, specs: Specs) -> Work {
+        let curves = match self.sizes().sum(specs.cell.curves) {
+            Some(curves) => curves as u64,
+            None => u64::MAX,
+        };
+        Work { macs: self.row_macs(specs), curves, moves: self.row_moves(specs), bytes: self.row_bytes(specs) }
+    }
+
+    /// Elements that one row reads or moves apart from products with weights.
+    const fn row_moves(&self, specs: Specs) -> u64 {
+        let reads = (self.dim(specs.cell.reads) as u64).saturating_mul(self.output_size as u64);
+        reads.saturating_add(self.input_size as u64).saturating_add(self.state_elements() as u64)
+    }
+
+    /// Bytes of tensors that one row reads.
+    const fn row_bytes(&self, specs: Specs) -> u64 {
+        let (mut rest, mut index, mut total) = (specs.tensors(), 0, 0_u64);
+        while let [tensor, others @ ..] = rest {
+            let (bytes, passes) = (self.bytes_of(specs, index).len() as u64, self.dim(tensor.passes) as u64);
+            // A tensor that no product reads is read one row at a time.
+            let bytes = match self.block_bytes(tensor) {
+                Some(block) if passes == 0 && bytes > 0 => block as u64,
+                _ => bytes.saturating_mul(passes),
+            };
+            total = total.saturating_add(bytes);
+            rest = others;
+            index += 1;
+        }
+        total
     }
 
     /// Multiply-accumulates of one row.
     pub(crate) const fn row_macs(&self, specs: Specs) -> u64 {
         let (mut rest, mut total) = (specs.tensors(), 0_u64);
         while let [tensor, others @ ..] = rest {
-            if let Some(cols) = &tensor.cols
+            // A vector counts if it is multiplied as a row.
+            let cols = match (&tensor.cols, tensor.passes) {
+                (None, Dim::Const(_)) => None,
+                (None, _) => Some(&Dim::Const(1)),
+                (cols, _) => cols.as_ref(),
+            };
+            if let Some(cols) = cols
                 && tensor.presence.required(self.options)
             {
                 let gates = if tensor.gates.is_empty() { 1 } else { tensor.gates.len() as u64 };

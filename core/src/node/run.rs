@@ -31,7 +31,8 @@ impl Pass {
     }
 }
 
-/// Runs or skips one node in a pass. Returns its output slot; `None` if the node has no output, which ends the pass.
+/// Runs or skips one node in a pass. Returns its output slot; `Some(None)` if the node has no output, which ends the
+/// pass; `None` if the node does not fit the model, because the image has changed since it was parsed.
 #[inline(always)]
 pub(crate) fn run<'s, E: Number>(
     node: &Node<'_>,
@@ -39,7 +40,7 @@ pub(crate) fn run<'s, E: Number>(
     own: &mut [E],
     slots: &'s mut [E],
     work: &mut [E],
-) -> Option<&'s [E]> {
+) -> Option<Option<&'s [E]>> {
     let (start, padded) = (node.output().start, node.padded_output());
     let (before, behind) = slots.split_at_mut_checked(start)?;
     let (slot, after) = behind.split_at_mut_checked(padded)?;
@@ -59,22 +60,22 @@ pub(crate) fn run<'s, E: Number>(
         Run::Buffered(step) => match step(node, if pass.ended { None } else { Some(inputs.row(0)) }, own, y) {
             Some(valid) => (pass.rows, pass.ended) = (valid, false),
             None if pass.ended => {}
-            None => return None,
+            None => return Some(None),
         },
     }
-    Some(y)
+    Some(Some(y))
 }
 
 impl Node<'_> {
     /// Runs this node of a model in a float numeric, with its `state`, and the arena `slots` and the scratch `work` of
     /// the whole model. Returns whether the pass continues. A slice that is too short ends it.
     pub fn run_f32(&self, pass: &mut Pass, state: &mut [f32], slots: &mut [f32], work: &mut [f32]) -> bool {
-        run(self, pass, state, slots, work).is_some()
+        run(self, pass, state, slots, work).flatten().is_some()
     }
 
     /// Runs this node of a model in an integer numeric; otherwise as [`run_f32`](Self::run_f32).
     pub fn run_i16(&self, pass: &mut Pass, state: &mut [i16], slots: &mut [i16], work: &mut [i16]) -> bool {
-        run(self, pass, state, slots, work).is_some()
+        run(self, pass, state, slots, work).flatten().is_some()
     }
 }
 

@@ -176,28 +176,61 @@ const fn of_halves(block: &[u8], layout: Layout) -> [u64; 4] {
     sums
 }
 
-/// [`magnitudes`] of i8 weights.
+/// [`magnitudes`] of i8 weights, eight at a time.
 const fn of_bytes(block: &[u8], layout: Layout) -> [u64; 4] {
-    // Four bytes per turn: a column, or words of each row in turn.
-    let (flip, words) = match layout {
-        Layout::Portable => (0, None),
-        Layout::CortexM0 => (0x80, None),
-        Layout::CortexM4 => (0, Some(0)),
-        Layout::CortexM55 => (0, Some(2)),
-    };
-    let (mut sums, mut rest, mut word) = ([0; 4], block, 0);
-    while let [a, b, c, d, others @ ..] = rest {
-        let [a, b, c, d] = [*a ^ flip, *b ^ flip, *c ^ flip, *d ^ flip];
-        let a = if a < 0x80 { a as u64 } else { 0x100 - a as u64 };
-        let b = if b < 0x80 { b as u64 } else { 0x100 - b as u64 };
-        let c = if c < 0x80 { c as u64 } else { 0x100 - c as u64 };
-        let d = if d < 0x80 { d as u64 } else { 0x100 - d as u64 };
-        match words {
-            None => sums = [sums[0] + a, sums[1] + b, sums[2] + c, sums[3] + d],
-            Some(log) => sums[word >> log & 3] += a + b + c + d,
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const LOW: u64 = 0x00FF_00FF_00FF_00FF;
+    let flip = if matches!(layout, Layout::CortexM0) { 0x80 * ONES } else { 0 };
+    // Four 16-bit sums each. In `cortex-m55` a word of 64 bits has weights of one row, in `cortex-m4` of two rows,
+    // otherwise of all rows.
+    let (mut sums, mut narrow, mut rest, mut turn) = ([0; 4], [0_u64; 4], block, 0);
+    while !rest.is_empty() {
+        let word = match rest {
+            [a, b, c, d, e, f, g, h, others @ ..] => {
+                rest = others;
+                u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h]) ^ flip
+            }
+            [a, b, c, d, ..] => {
+                rest = &[];
+                u32::from_le_bytes([*a, *b, *c, *d]) as u64 ^ flip & u32::MAX as u64
+            }
+            _ => return sums,
+        };
+        let signs = word >> 7 & ONES;
+        let magnitudes = (word ^ (signs * 0xFF)) + signs;
+        let (even, odd) = (magnitudes & LOW, magnitudes >> 8 & LOW);
+        match layout {
+            Layout::Portable | Layout::CortexM0 => (narrow[0], narrow[1]) = (narrow[0] + even, narrow[1] + odd),
+            Layout::CortexM4 => narrow[turn & 1] += even + odd,
+            Layout::CortexM55 => narrow[turn >> 1 & 3] += even + odd,
         }
-        word += 1;
-        rest = others;
+        turn += 1;
+        // 255 sums of two magnitudes are below 2^16.
+        if turn & 127 == 0 || rest.is_empty() {
+            let [e, f, g, h] = narrow;
+            let [a, b, c, d] = sums;
+            sums = match layout {
+                Layout::Portable | Layout::CortexM0 => [
+                    a + (e & 0xFFFF) + (e >> 32 & 0xFFFF),
+                    b + (f & 0xFFFF) + (f >> 32 & 0xFFFF),
+                    c + (e >> 16 & 0xFFFF) + (e >> 48),
+                    d + (f >> 16 & 0xFFFF) + (f >> 48),
+                ],
+                Layout::CortexM4 => [
+                    a + (e & 0xFFFF) + (e >> 16 & 0xFFFF),
+                    b + (e >> 32 & 0xFFFF) + (e >> 48),
+                    c + (f & 0xFFFF) + (f >> 16 & 0xFFFF),
+                    d + (f >> 32 & 0xFFFF) + (f >> 48),
+                ],
+                Layout::CortexM55 => [
+                    a + (e & 0xFFFF) + (e >> 16 & 0xFFFF) + (e >> 32 & 0xFFFF) + (e >> 48),
+                    b + (f & 0xFFFF) + (f >> 16 & 0xFFFF) + (f >> 32 & 0xFFFF) + (f >> 48),
+                    c + (g & 0xFFFF) + (g >> 16 & 0xFFFF) + (g >> 32 & 0xFFFF) + (g >> 48),
+                    d + (h & 0xFFFF) + (h >> 16 & 0xFFFF) + (h >> 32 & 0xFFFF) + (h >> 48),
+                ],
+            };
+            narrow = [0; 4];
+        }
     }
     sums
 }
@@ -209,10 +242,13 @@ mod tests {
 
     #[test]
     fn the_magnitudes_of_a_row_are_those_of_its_weights_in_every_layout() {
-        let weight = |row: usize, col: usize| (row * 71 + col * 37 + col * col * 5) as u8 as i8;
+        // From column 40 on the magnitudes are the greatest.
+        let weight = |row: usize, col: usize| {
+            if col < 40 { (row * 71 + col * 37 + col * col * 5) as u8 as i8 } else { i8::MIN }
+        };
         for layout in Layout::ALL {
-            for cols in 0..40_usize {
-                let mut block = [layout.code_of(Numeric::I8x16, 0); 4 * 48];
+            for cols in (0..40).chain(250..264).chain([510, 511, 512, 513, 1023, 1024, 1025]) {
+                let mut block = [layout.code_of(Numeric::I8x16, 0); 4 * 1040];
                 for (row, col) in (0..4).flat_map(|row| (0..cols).map(move |col| (row, col))) {
                     let code = layout.code_of(Numeric::I8x16, weight(row, col));
                     block[layout.place(Numeric::I8x16, row, col)] = code;

@@ -53,6 +53,8 @@ pub struct CellSpec {
     pub tensors: &'static [TensorSpec],
     /// Number of elements read for each element of the output, apart from products with weights.
     pub reads: &'static Dim,
+    /// Number of activations, logarithms and exponentials that a step computes: the sum of these.
+    pub curves: &'static [Dim],
 }
 
 impl CellSpec {
@@ -70,6 +72,7 @@ impl CellSpec {
         canonical: &[],
         tensors: &[],
         reads: &Dim::Const(1),
+        curves: &[],
     };
 }
 

@@ -15,7 +15,8 @@ pub trait PortValue: bytemuck::Pod {
     #[doc(hidden)]
     fn check(model: &Model<'_>) -> Result<(), StepError>;
 
-    /// Runs a pass through a model that has been [checked](Self::check). The buffers have been checked, too.
+    /// Runs a pass through a model that has been [checked](Self::check). The buffers have been checked, too. Returns
+    /// whether there is an output; `None` if the pass is impossible, because the image has changed since it was parsed.
     #[doc(hidden)]
     #[expect(private_interfaces, reason = "only this crate runs passes")]
     fn advance(
@@ -24,7 +25,7 @@ pub trait PortValue: bytemuck::Pod {
         buffers: Buffers<'_, '_, '_, Self>,
         pass: Pass,
         observe: Observe<'_>,
-    ) -> bool;
+    ) -> Option<bool>;
 }
 
 impl PortValue for f32 {
@@ -39,8 +40,8 @@ impl PortValue for f32 {
         buffers: Buffers<'_, '_, '_, f32>,
         pass: Pass,
         observe: Observe<'_>,
-    ) -> bool {
-        model.engine().is_ok_and(|engine| engine(model, words, buffers, pass, observe))
+    ) -> Option<bool> {
+        model.engine().ok().and_then(|engine| engine(model, words, buffers, pass, observe))
     }
 }
 
@@ -59,7 +60,7 @@ impl PortValue for i16 {
         buffers: Buffers<'_, '_, '_, i16>,
         pass: Pass,
         observe: Observe<'_>,
-    ) -> bool {
+    ) -> Option<bool> {
         advance::<i16, i16>(model, words, buffers, pass, observe)
     }
 }

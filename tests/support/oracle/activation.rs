@@ -11,9 +11,11 @@
 use tidegate::internals::activation::Activation;
 
 use super::bounded::Bounded;
+use super::count;
 
 /// An activation of `a`.
 pub fn activate(text: &str, a: Bounded) -> Bounded {
+    count::curves(1);
     let activation: Activation = text.parse().unwrap_or_else(|error| panic!("{text:?}: {error}"));
     let [alpha, beta] = activation.parameters().map(f64::from);
     let x = a.value;

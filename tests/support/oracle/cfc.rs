@@ -3,7 +3,7 @@
 
 use super::bounded::EXP_ERROR;
 use super::sums::dot;
-use super::{Bounded, Cell, mixed_memory};
+use super::{Bounded, Cell, count, mixed_memory};
 
 pub fn step(cell: &Cell<'_>, incoming: &[Bounded], state: &mut [Bounded]) -> Vec<Bounded> {
     let units = cell.hidden_size();
@@ -24,6 +24,7 @@ pub fn step(cell: &Cell<'_>, incoming: &[Bounded], state: &mut [Bounded]) -> Vec
             let asymptote = cell.element("asymptote", k);
             // For any computed t, |w| and |a|, e to the negative of their product is in 0 to 1.
             let exponent = t.times(cell.element("time_constant", k).abs().plus(a.abs())).negated();
+            count::curves(1);
             return asymptote.minus(asymptote.times(exponent.exp().within(0.0, 1.0 + EXP_ERROR)).times(a));
         }
         let shift = row("shift", k);

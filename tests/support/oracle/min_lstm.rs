@@ -4,7 +4,7 @@ use tidegate::internals::cell::min_lstm::LOG_SIGMOID_MAX_ERROR;
 
 use super::bounded::UNIT;
 use super::min_gru::positive;
-use super::{Bounded, Cell};
+use super::{Bounded, Cell, count};
 
 pub fn state_len(cell: &Cell<'_>) -> usize {
     cell.hidden_size()
@@ -23,6 +23,7 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], h: &mut [Bounded]) -> Vec<Bounded> {
 
 /// ln σ(a), with a slope of at most 1.
 pub fn log_sigmoid(a: Bounded) -> Bounded {
+    count::curves(1);
     let value = a.value.min(0.0) - (-a.value.abs()).exp().ln_1p();
     let stated = f64::from(LOG_SIGMOID_MAX_ERROR);
     a.through(value, 1.0, stated + UNIT * (value.abs() + a.error + stated))

@@ -18,6 +18,7 @@ pub mod activation;
 mod bands;
 pub mod bounded;
 mod cell;
+pub mod count;
 mod image;
 pub mod sums;
 mod unroll;

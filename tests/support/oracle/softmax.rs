@@ -5,7 +5,7 @@
 //! is the same for every element and cancels.
 
 use super::bounded::{EXP_ERROR, EXP_FLUSHED, UNIT, gamma};
-use super::{Bounded, Cell};
+use super::{Bounded, Cell, count};
 
 pub fn step(_: &Cell<'_>, x: &[Bounded], _: &mut [Bounded]) -> Vec<Bounded> {
     softmax(x)
@@ -13,6 +13,7 @@ pub fn step(_: &Cell<'_>, x: &[Bounded], _: &mut [Bounded]) -> Vec<Bounded> {
 
 /// Softmax of a slice, also for cells with a softmax inside.
 pub fn softmax(x: &[Bounded]) -> Vec<Bounded> {
+    count::curves(x.len());
     let max = x.iter().fold(f64::NEG_INFINITY, |max, x| max.max(x.value));
     let spread = x.iter().fold(0.0_f64, |spread, x| spread.max(x.error));
     let exps: Vec<f64> = x.iter().map(|x| (x.value - max).exp()).collect();

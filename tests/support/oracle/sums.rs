@@ -8,6 +8,7 @@
 //! computed ones; inherited errors propagate as in [`bounded`](super::bounded).
 
 use super::bounded::{Bounded, TINY, UNIT, gamma};
+use super::count;
 
 /// Σ |w| |x|, the scale of a derived bound.
 pub fn abs_dot(weights: &[f32], x: &[f32]) -> f64 {
@@ -17,6 +18,7 @@ pub fn abs_dot(weights: &[f32], x: &[f32]) -> f64 {
 /// `start + Σ w x` in any order of summation.
 pub fn dot(start: Bounded, weights: &[f32], x: &[Bounded]) -> Bounded {
     assert_eq!(weights.len(), x.len(), "a row and its operand");
+    count::macs(x.len());
     dot_of(start, weights.iter().map(|&w| Bounded::exact(w)).zip(x.iter().copied()))
 }
 
