@@ -5,19 +5,21 @@
  * - It returns a tidegate_status, TIDEGATE_OK on success, and writes results through pointers. With any other status
  *   no result is written.
  * - Every pointer must point to what its type and length say, for the whole call. Null, misaligned, overlapping and
- *   wrapping buffers and uninitialized objects are refused. Nobody can check whether the memory really exists.
+ *   wrapping buffers and uninitialized objects are refused; a buffer that is written may not overlap the image either.
+ *   Nobody can check whether the memory really exists.
  * - Lengths count elements, never bytes.
  * - The program declares objects (tidegate_model, _state, _front_end, _detector), static or zeroed, and initializes them
  *   with their _parse or _init. Their members are private. The words lent to an object belong to it until it is
- *   initialized again or no longer used; nobody else may read or write them. An object that owns words must not be
- *   copied. There is nothing to free.
+ *   initialized again or no longer used; nobody else may read or write them. An object that owns words stays where it
+ *   was initialized: a copy is refused with TIDEGATE_COPIED. There is nothing to free.
  *
  * Threads and interrupts
  * - The library has no variables, no heap and no locks: a call uses its arguments and the stack. It may be called from
  *   any thread or interrupt whose FPU registers are saved.
  * - A model may be used from anywhere at once. A state, a front end, a detector and a scratch may be used by one call at
- *   a time: an interrupt that pushes samples into the front end that it interrupted is an error that nobody checks. Let
- *   the interrupt fill a buffer.
+ *   a time. If a call interrupts another one that uses the same state, front end or detector, it returns TIDEGATE_BUSY and
+ *   changes nothing. A scratch, and objects that several threads or cores share, need a lock of the program: nobody
+ *   checks them. Let the interrupt fill a buffer.
  */
 
 
@@ -67,6 +69,10 @@ enum tidegate_status
   TIDEGATE_NOT_READY = 7,
   // There is no port or label with this index.
   TIDEGATE_NO_SUCH = 8,
+  // The object is a copy of another, or was moved: initialize it in its place.
+  TIDEGATE_COPIED = 9,
+  // The call has interrupted another call that uses the same object.
+  TIDEGATE_BUSY = 10,
   // The image is truncated.
   TIDEGATE_IMAGE_TRUNCATED = 16,
   // The bytes do not start with the header of an image.
@@ -81,6 +87,8 @@ enum tidegate_status
   TIDEGATE_IMAGE_TOO_LARGE = 21,
   // The image is inconsistent; `tidegate inspect` gives the details.
   TIDEGATE_IMAGE_INVALID = 22,
+  // The model needs more than the limits of tidegate_model_parse_within.
+  TIDEGATE_IMAGE_OVER_LIMIT = 23,
   // The image has no front end.
   TIDEGATE_NO_FRONT_END = 32,
   // The image has no detector.
@@ -95,6 +103,8 @@ enum tidegate_status
   TIDEGATE_FLOAT_FRONT_END = 37,
   // The scale of the model's output is not 2^-15, as an integer detector requires.
   TIDEGATE_OTHER_SCALE = 38,
+  // The bytes of the image have changed since it was parsed. State and output are unspecified.
+  TIDEGATE_IMAGE_CHANGED = 39,
   // The bytes do not start with the header of a saved state.
   TIDEGATE_NOT_A_STATE = 48,
   // The state was saved by another model.
@@ -122,6 +132,30 @@ typedef struct tidegate_model {
   uint64_t private_seal;
   size_t private_words[176];
 } tidegate_model;
+
+// The work of one step: upper bounds, for a step in which every state of the schedule runs.
+typedef struct tidegate_work {
+  // Multiply-accumulates with weights.
+  uint64_t macs;
+  // Activations, exponentials and logarithms.
+  uint64_t curves;
+  // Elements that are read or moved apart from products with weights.
+  uint64_t moves;
+  // Bytes of the image that are read. A tensor that is read several times counts each time.
+  uint64_t bytes;
+} tidegate_work;
+
+// The most that an image may need, for tidegate_model_parse_within. 0 stands for no limit.
+typedef struct tidegate_limits {
+  // The work of a step.
+  struct tidegate_work work;
+  // Number of nodes.
+  size_t nodes;
+  // The `state_words` of tidegate_info.
+  size_t state_words;
+  // The `scratch_words` of tidegate_info.
+  size_t scratch_words;
+} tidegate_limits;
 
 // The sizes and properties of a model.
 typedef struct tidegate_info {
@@ -180,19 +214,19 @@ typedef struct tidegate_port {
 // The state of one stream of a model, in words borrowed from the caller.
 typedef struct tidegate_state {
   uint64_t private_seal;
-  size_t private_words[14];
+  size_t private_words[20];
 } tidegate_state;
 
 // A front end, which converts microphone samples to rows of features.
 typedef struct tidegate_front_end {
   uint64_t private_seal;
-  size_t private_words[48];
+  size_t private_words[54];
 } tidegate_front_end;
 
 // A detector, which converts posteriors to events.
 typedef struct tidegate_detector {
   uint64_t private_seal;
-  size_t private_words[14];
+  size_t private_words[20];
 } tidegate_detector;
 
 // A detected label.
@@ -208,13 +242,13 @@ typedef struct tidegate_event {
 // tidegate_front_end without floating point.
 typedef struct tidegate_front_end_i16 {
   uint64_t private_seal;
-  size_t private_words[46];
+  size_t private_words[52];
 } tidegate_front_end_i16;
 
 // tidegate_detector without floating point.
 typedef struct tidegate_detector_i16 {
   uint64_t private_seal;
-  size_t private_words[14];
+  size_t private_words[20];
 } tidegate_detector_i16;
 
 // tidegate_event without floating point.
@@ -271,12 +305,23 @@ const char *tidegate_status_text(int32_t status);
 
 // Checks an image of `image_len` bytes that starts on a multiple of 16, and initializes `model` to run it. Bytes after
 // the end of the image are ignored, because a flash bank may be longer. The image is not copied and must stay
-// unchanged in place. A step of a parsed model cannot fail because of the image.
+// unchanged in place. A step of a parsed model cannot fail because of the image, unless its bytes have changed since.
 //
 // Reads every byte of the image once for the checksum, at a few instructions per byte.
 tidegate_status tidegate_model_parse(struct tidegate_model *model,
                                      const uint8_t *image,
                                      size_t image_len);
+
+// tidegate_model_parse for an image from elsewhere, such as an update over the air: also refuses a model that needs more
+// than `*limits`. Parsing takes time proportional to the length of the image, whether it is accepted or not.
+tidegate_status tidegate_model_parse_within(struct tidegate_model *model,
+                                            const uint8_t *image,
+                                            size_t image_len,
+                                            const struct tidegate_limits *limits);
+
+// The work of one step of a model.
+tidegate_status tidegate_model_work(const struct tidegate_model *model,
+                                    struct tidegate_work *work);
 
 // The model built into the library by the cargo feature `image`, or null without that feature. It needs neither RAM
 // nor a parse, and links the code of its own cells only.

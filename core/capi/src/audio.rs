@@ -50,11 +50,12 @@ pub(crate) fn push<O: Object<Value = Owning<Rows<F>>>, F>(
     taken: *mut usize,
     push: impl FnOnce(&mut F, &[i16]) -> usize,
 ) -> Result<(), tidegate_status> {
-    let (mut front_end, taken) = (Place::new(word, front_end)?, Answer::new(word, taken)?);
+    let (front_end, taken) = (Place::new(word, front_end)?, Answer::new(word, taken)?);
     let samples = Lent::new(word, samples, samples_len)?;
-    let memory = front_end.get()?.memory;
-    let apart = disjoint(&[front_end.region(), memory, taken.region()], &[samples.region()])?;
-    taken.give(apart, push(&mut front_end.get_mut(apart)?.value.0, samples.get()));
+    let mut held = front_end.hold()?;
+    let [object, memory] = held.regions();
+    let apart = disjoint(&[object, memory, taken.region()], &[samples.region(), held.image()])?;
+    taken.give(apart, push(&mut held.value(apart).0, samples.get()));
     Ok(())
 }
 
@@ -66,11 +67,12 @@ pub(crate) fn next<O: Object<Value = Owning<Rows<F>>>, F, T: Copy>(
     has_features: *mut bool,
     next: impl FnOnce(&mut F) -> Option<&[T]>,
 ) -> Result<(), tidegate_status> {
-    let (mut front_end, has_features) = (Place::new(word, front_end)?, Answer::new(word, has_features)?);
+    let (front_end, has_features) = (Place::new(word, front_end)?, Answer::new(word, has_features)?);
     let features = Lent::new(word, features, features_len)?;
-    let memory = front_end.get()?.memory;
-    let apart = disjoint(&[front_end.region(), memory, features.region(), has_features.region()], &[])?;
-    let (front_end, row_len) = &mut front_end.get_mut(apart)?.value;
+    let mut held = front_end.hold()?;
+    let [object, memory] = held.regions();
+    let apart = disjoint(&[object, memory, features.region(), has_features.region()], &[held.image()])?;
+    let (front_end, row_len) = held.value(apart);
     if features_len != *row_len {
         return Err(TIDEGATE_WRONG_LENGTH);
     }
@@ -91,13 +93,14 @@ pub(crate) fn detect<O: Object<Value = Owning<D>>, D, P, E>(
     has_event: *mut bool,
     push: impl FnOnce(&mut D, &[P]) -> Result<Option<E>, tidegate_status>,
 ) -> Result<(), tidegate_status> {
-    let mut detector = Place::new(word, detector)?;
+    let detector = Place::new(word, detector)?;
     let (event, has_event) = (Answer::new(word, event)?, Answer::new(word, has_event)?);
     let posteriors = Lent::new(word, posteriors, posteriors_len)?;
-    let memory = detector.get()?.memory;
-    let written = [detector.region(), memory, event.region(), has_event.region()];
-    let apart = disjoint(&written, &[posteriors.region()])?;
-    let found = push(&mut detector.get_mut(apart)?.value, posteriors.get())?;
+    let mut held = detector.hold()?;
+    let [object, memory] = held.regions();
+    let written = [object, memory, event.region(), has_event.region()];
+    let apart = disjoint(&written, &[posteriors.region(), held.image()])?;
+    let found = push(held.value(apart), posteriors.get())?;
     has_event.give(apart, found.is_some());
     if let Some(found) = found {
         event.give(apart, found);

@@ -65,7 +65,7 @@ pub extern "C" fn tidegate_status_text(status: i32) -> *const c_char {
 
 /// Checks an image of `image_len` bytes that starts on a multiple of 16, and initializes `model` to run it. Bytes after
 /// the end of the image are ignored, because a flash bank may be longer. The image is not copied and must stay
-/// unchanged in place. A step of a parsed model cannot fail because of the image.
+/// unchanged in place. A step of a parsed model cannot fail because of the image, unless its bytes have changed since.
 ///
 /// Reads every byte of the image once for the checksum, at a few instructions per byte.
 #[unsafe(no_mangle)]
@@ -74,7 +74,28 @@ pub unsafe extern "C" fn tidegate_model_parse(
     image: *const u8,
     image_len: usize,
 ) -> tidegate_status {
-    call(|word| object::parse(word, model, (image, image_len)))
+    call(|word| object::parse(word, model, (image, image_len), None))
+}
+
+/// tidegate_model_parse for an image from elsewhere, such as an update over the air: also refuses a model that needs more
+/// than `*limits`. Parsing takes time proportional to the length of the image, whether it is accepted or not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_model_parse_within(
+    model: *mut tidegate_model,
+    image: *const u8,
+    image_len: usize,
+    limits: *const tidegate_limits,
+) -> tidegate_status {
+    call(|word| object::parse(word, model, (image, image_len), Some(limits)))
+}
+
+/// The work of one step of a model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_model_work(
+    model: *const tidegate_model,
+    work: *mut tidegate_work,
+) -> tidegate_status {
+    call(|word| object::answer(word, model, work, |model| Ok(tidegate_work::of(model))))
 }
 
 /// The model built into the library by the cargo feature `image`, or null without that feature. It needs neither RAM
@@ -163,7 +184,7 @@ pub unsafe extern "C" fn tidegate_state_init(
 /// Resets the state to zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_state_reset(state: *mut tidegate_state) -> tidegate_status {
-    call(|word| object::reset(word, state, |state| state.value.reset()))
+    call(|word| object::reset(word, state, State::reset))
 }
 
 /// Writes the state to the start of `bytes`, for example before deep sleep or to move it to another machine.
@@ -228,7 +249,7 @@ pub unsafe extern "C" fn tidegate_front_end_next(
 /// Drops every sample.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_front_end_reset(front_end: *mut tidegate_front_end) -> tidegate_status {
-    call(|word| object::reset(word, front_end, |front_end| front_end.value.0.reset()))
+    call(|word| object::reset(word, front_end, |(front_end, _)| front_end.reset()))
 }
 
 /// Initializes `detector` as the detector of `model`, without posteriors, in `words`, an array of `words_len` words, at
@@ -265,7 +286,7 @@ pub unsafe extern "C" fn tidegate_detector_push(
 /// Forgets every posterior and event.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_detector_reset(detector: *mut tidegate_detector) -> tidegate_status {
-    call(|word| object::reset(word, detector, |detector| detector.value.reset()))
+    call(|word| object::reset(word, detector, tidegate::Detector::reset))
 }
 
 /// tidegate_front_end_init for an image with an integer front end. It needs the same number of words.
@@ -304,7 +325,7 @@ pub unsafe extern "C" fn tidegate_front_end_i16_next(
 /// Drops every sample.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_front_end_i16_reset(front_end: *mut tidegate_front_end_i16) -> tidegate_status {
-    call(|word| object::reset(word, front_end, |front_end| front_end.value.0.reset()))
+    call(|word| object::reset(word, front_end, |(front_end, _)| front_end.reset()))
 }
 
 /// tidegate_detector_init for a model whose outputs are posteriors in units of 2^-15, as those of softmax and sigmoid.
@@ -340,7 +361,7 @@ pub unsafe extern "C" fn tidegate_detector_i16_push(
 /// Forgets every posterior and event.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_detector_i16_reset(detector: *mut tidegate_detector_i16) -> tidegate_status {
-    call(|word| object::reset(word, detector, |detector| detector.value.reset()))
+    call(|word| object::reset(word, detector, tidegate::IntegerDetector::reset))
 }
 
 /// One time step of a model with one input and one output. `input` has `input_size` elements and `output` room for

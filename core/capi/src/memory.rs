@@ -4,6 +4,7 @@
 
 #![expect(unsafe_code)]
 
+use core::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 use core::{ptr, slice};
 
 use crate::status::tidegate_status::{self, *};
@@ -38,6 +39,13 @@ pub(crate) struct Lent<T> {
 pub(crate) struct Region {
     start: usize,
     end: usize,
+}
+
+impl Region {
+    pub fn of(bytes: &[u8]) -> Self {
+        let start = bytes.as_ptr().addr();
+        Self { start, end: start + bytes.len() }
+    }
 }
 
 impl<T> Lent<T> {
@@ -174,17 +182,98 @@ impl<O: Object> Place<O> {
             _ => Err(TIDEGATE_NOT_READY),
         }
     }
+}
 
-    /// As [`get`](Self::get).
-    pub fn get_mut(&mut self, _: Apart) -> Result<&mut O::Value, tidegate_status> {
-        self.get()?;
-        // SAFETY: `get` has found a value, and nothing else uses it.
-        Ok(unsafe { &mut (*self.sealed()).value })
+/// A value together with the memory lent to it. Only the call that [holds](Place::hold) it uses the value.
+pub(crate) struct Owning<T> {
+    /// Address of the object. A copy has another one.
+    home: usize,
+    /// Whether a call uses the value. An interrupt stores false again before it returns, so loads and stores are enough:
+    /// a Cortex-M0 has no compare-and-swap.
+    busy: AtomicBool,
+    memory: Region,
+    /// The image to which the value refers.
+    image: Region,
+    value: T,
+}
+
+impl<T, O: Object<Value = Owning<T>>> Place<O> {
+    /// Initializes the object with a value in `memory`, or marks it as uninitialized on an error.
+    pub fn fill_with(
+        self,
+        apart: Apart,
+        value: Result<T, tidegate_status>,
+        [memory, image]: [Region; 2],
+    ) -> Result<(), tidegate_status> {
+        let home = self.sealed().addr();
+        let owning = |value| Owning { home, busy: AtomicBool::new(false), memory, image, value };
+        self.fill(apart, value.map(owning))
+    }
+
+    /// Fails if a call uses the object.
+    pub fn is_free(&self) -> Result<(), tidegate_status> {
+        match self.busy() {
+            Ok(busy) if busy.load(Ordering::Relaxed) => Err(TIDEGATE_BUSY),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the value for the call, if the object is initialized, in its place and free.
+    pub fn hold(&self) -> Result<Held<'_, O>, tidegate_status> {
+        let busy = self.busy()?;
+        if busy.load(Ordering::Relaxed) {
+            return Err(TIDEGATE_BUSY);
+        }
+        busy.store(true, Ordering::Relaxed);
+        // An interrupt must not see the value in use before the flag.
+        compiler_fence(Ordering::SeqCst);
+        Ok(Held { place: self, busy })
+    }
+
+    /// The flag of an object that is initialized and in its place.
+    fn busy(&self) -> Result<&AtomicBool, tidegate_status> {
+        let sealed = self.sealed();
+        // SAFETY: as in `get`. Only the seal is read, which no call writes while another uses the object.
+        if unsafe { ptr::read(&raw const (*sealed).seal) } != O::SEAL {
+            return Err(TIDEGATE_NOT_READY);
+        }
+        // SAFETY: the seal proves that `fill` has written a value, whose home is never written again.
+        if unsafe { ptr::read(&raw const (*sealed).value.home) } != sealed.addr() {
+            return Err(TIDEGATE_COPIED);
+        }
+        // SAFETY: as above. A call that uses the value borrows that field alone.
+        Ok(unsafe { &(*sealed).value.busy })
     }
 }
 
-/// A value together with the memory lent to it.
-pub(crate) struct Owning<T> {
-    pub value: T,
-    pub memory: Region,
+/// The value of an object during a call.
+pub(crate) struct Held<'p, O: Object> {
+    place: &'p Place<O>,
+    busy: &'p AtomicBool,
+}
+
+impl<T, O: Object<Value = Owning<T>>> Held<'_, O> {
+    /// The object and the memory lent to it.
+    pub fn regions(&self) -> [Region; 2] {
+        // SAFETY: `hold` has found a value, and no call writes its memory's region.
+        [self.place.region(), unsafe { ptr::read(&raw const (*self.place.sealed()).value.memory) }]
+    }
+
+    /// The image to which the value refers.
+    pub fn image(&self) -> Region {
+        // SAFETY: as in `regions`.
+        unsafe { ptr::read(&raw const (*self.place.sealed()).value.image) }
+    }
+
+    pub fn value(&mut self, _: Apart) -> &mut T {
+        // SAFETY: `hold` has found a value, and the flag keeps other calls from using it.
+        unsafe { &mut (*self.place.sealed()).value.value }
+    }
+}
+
+impl<O: Object> Drop for Held<'_, O> {
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        self.busy.store(false, Ordering::Relaxed);
+    }
 }

@@ -29,6 +29,10 @@ pub enum tidegate_status {
     TIDEGATE_NOT_READY = 7,
     /// There is no port or label with this index.
     TIDEGATE_NO_SUCH = 8,
+    /// The object is a copy of another, or was moved: initialize it in its place.
+    TIDEGATE_COPIED = 9,
+    /// The call has interrupted another call that uses the same object.
+    TIDEGATE_BUSY = 10,
 
     /// The image is truncated.
     TIDEGATE_IMAGE_TRUNCATED = 16,
@@ -44,6 +48,8 @@ pub enum tidegate_status {
     TIDEGATE_IMAGE_TOO_LARGE = 21,
     /// The image is inconsistent; `tidegate inspect` gives the details.
     TIDEGATE_IMAGE_INVALID = 22,
+    /// The model needs more than the limits of tidegate_model_parse_within.
+    TIDEGATE_IMAGE_OVER_LIMIT = 23,
 
     /// The image has no front end.
     TIDEGATE_NO_FRONT_END = 32,
@@ -59,6 +65,8 @@ pub enum tidegate_status {
     TIDEGATE_FLOAT_FRONT_END = 37,
     /// The scale of the model's output is not 2^-15, as an integer detector requires.
     TIDEGATE_OTHER_SCALE = 38,
+    /// The bytes of the image have changed since it was parsed. State and output are unspecified.
+    TIDEGATE_IMAGE_CHANGED = 39,
 
     /// The bytes do not start with the header of a saved state.
     TIDEGATE_NOT_A_STATE = 48,
@@ -85,7 +93,7 @@ impl tidegate_status {
 }
 
 /// The sentence of every status, in the order of numbers.
-const TEXTS: [(tidegate_status, &CStr); 29] = [
+const TEXTS: [(tidegate_status, &CStr); 33] = [
     (TIDEGATE_OK, c"done"),
     (TIDEGATE_NULL, c"a pointer is null"),
     (TIDEGATE_MISALIGNED, c"a pointer is not aligned (an image: to 16 bytes)"),
@@ -95,6 +103,8 @@ const TEXTS: [(tidegate_status, &CStr); 29] = [
     (TIDEGATE_OVERLAP, c"a buffer that the call writes overlaps another argument"),
     (TIDEGATE_NOT_READY, c"an object is not initialized"),
     (TIDEGATE_NO_SUCH, c"there is no port or label with this index"),
+    (TIDEGATE_COPIED, c"the object is a copy of another or was moved"),
+    (TIDEGATE_BUSY, c"the call has interrupted another call that uses the same object"),
     (TIDEGATE_IMAGE_TRUNCATED, c"the image is truncated"),
     (TIDEGATE_NOT_AN_IMAGE, c"not a flash image"),
     (TIDEGATE_IMAGE_VERSION, c"the format version of the image is not supported by this build"),
@@ -102,6 +112,7 @@ const TEXTS: [(tidegate_status, &CStr); 29] = [
     (TIDEGATE_IMAGE_UNSUPPORTED, c"the image needs a numeric, layout, section or cell that this build lacks"),
     (TIDEGATE_IMAGE_TOO_LARGE, c"the image needs more memory or work than is supported"),
     (TIDEGATE_IMAGE_INVALID, c"the image is inconsistent: run tidegate inspect for details"),
+    (TIDEGATE_IMAGE_OVER_LIMIT, c"the model needs more than the given limits"),
     (TIDEGATE_NO_FRONT_END, c"the image has no front end"),
     (TIDEGATE_NO_DETECTOR, c"the image has no detector"),
     (TIDEGATE_FLOAT_MODEL, c"the model computes in floats and has no integer ports"),
@@ -109,6 +120,7 @@ const TEXTS: [(tidegate_status, &CStr); 29] = [
     (TIDEGATE_OTHER_STATE, c"the state belongs to another model"),
     (TIDEGATE_FLOAT_FRONT_END, c"the front end computes in floats"),
     (TIDEGATE_OTHER_SCALE, c"the scale of the output is not 2^-15"),
+    (TIDEGATE_IMAGE_CHANGED, c"the image has changed since it was parsed"),
     (TIDEGATE_NOT_A_STATE, c"not a saved state"),
     (TIDEGATE_SAVED_BY_OTHER_MODEL, c"the state was saved by another model"),
     (TIDEGATE_SAVED_OTHERWISE, c"the state was saved in another numeric, layout, schedule or version"),
@@ -130,6 +142,7 @@ impl From<ImageError> for tidegate_status {
             | ImageError::UnknownCell { .. }
             | ImageError::NoIntegerForm { .. } => TIDEGATE_IMAGE_UNSUPPORTED,
             ImageError::TooLarge { .. } => TIDEGATE_IMAGE_TOO_LARGE,
+            ImageError::OverLimit { .. } => TIDEGATE_IMAGE_OVER_LIMIT,
             // The remaining errors, present or future, are contradictions within an image.
             _ => TIDEGATE_IMAGE_INVALID,
         }
@@ -168,6 +181,7 @@ impl From<StepError> for tidegate_status {
     fn from(error: StepError) -> Self {
         match error {
             StepError::OtherState => TIDEGATE_OTHER_STATE,
+            StepError::ImageChanged => TIDEGATE_IMAGE_CHANGED,
             StepError::FloatModel => TIDEGATE_FLOAT_MODEL,
             StepError::Scratch(_) => TIDEGATE_TOO_SHORT,
             StepError::Inputs(_) | StepError::Outputs(_) => TIDEGATE_PORTS,

@@ -3,6 +3,7 @@
 use tidegate::{Model, State, Step, StepError};
 
 use crate::memory::{Answer, Lent, Place, Region, Word, disjoint};
+use crate::object::image_of;
 use crate::status::tidegate_status::{self, *};
 use crate::types::{TIDEGATE_MOST_PORTS, tidegate_model, tidegate_state};
 
@@ -66,23 +67,26 @@ pub(crate) fn step<P, const I: usize, const O: usize>(
     (outputs, output_count): ([Lent<P>; O], usize),
     run: Run<P>,
 ) -> Result<(), tidegate_status> {
-    let (model, mut state) = (Place::new(word, at.model)?, Place::new(word, at.state)?);
+    let (model, state) = (Place::new(word, at.model)?, Place::new(word, at.state)?);
     let has_output = Answer::new(word, at.has_output)?;
     let scratch = Lent::new(word, at.scratch.0, at.scratch.1)?;
-    let own = [state.region(), state.get()?.memory, scratch.region(), has_output.region()];
+    let mut held = state.hold()?;
+    let [object, memory] = held.regions();
+    let own = [object, memory, scratch.region(), has_output.region()];
     let mut written = [Region::default(); 4 + TIDEGATE_MOST_PORTS];
     for (to, region) in written.iter_mut().zip(own.into_iter().chain(outputs.iter().map(Lent::region))) {
         *to = region;
     }
-    let mut read = [Region::default(); 1 + TIDEGATE_MOST_PORTS];
-    for (to, region) in read.iter_mut().zip([model.region()].into_iter().chain(inputs.iter().map(Lent::region))) {
+    let model_regions = [model.region(), image_of(model.get()?)];
+    let mut read = [Region::default(); 2 + TIDEGATE_MOST_PORTS];
+    for (to, region) in read.iter_mut().zip(model_regions.into_iter().chain(inputs.iter().map(Lent::region))) {
         *to = region;
     }
-    let (written_len, read_len) = (own.len() + output_count, 1 + input_count);
+    let (written_len, read_len) = (own.len() + output_count, model_regions.len() + input_count);
     let apart = disjoint(written.get(..written_len).unwrap_or(&written), read.get(..read_len).unwrap_or(&read))?;
     let (x, mut y) = (inputs.map(Lent::get), outputs.map(|output| output.get_mut(apart)));
     let (x, y) = (x.get(..input_count).unwrap_or_default(), y.get_mut(..output_count).unwrap_or_default());
-    let step = run(model.get()?, &mut state.get_mut(apart)?.value, scratch.get_mut(apart), x, y)?;
+    let step = run(model.get()?, held.value(apart), scratch.get_mut(apart), x, y)?;
     has_output.give(apart, step.has_output());
     Ok(())
 }

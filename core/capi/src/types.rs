@@ -5,7 +5,7 @@
 use core::ffi::c_char;
 
 use tidegate::{
-    Detector, DetectorSettings, FrontEnd, IntegerDetector, IntegerFrontEnd, Model, Port, Schedule, State,
+    Detector, DetectorSettings, FrontEnd, IntegerDetector, IntegerFrontEnd, Limits, Model, Port, Schedule, State, Work,
     front_end::Mfcc,
 };
 
@@ -26,35 +26,35 @@ pub struct tidegate_model {
 #[repr(C)]
 pub struct tidegate_state {
     private_seal: u64,
-    private_words: [usize; 14],
+    private_words: [usize; 20],
 }
 
 /// A front end, which converts microphone samples to rows of features.
 #[repr(C)]
 pub struct tidegate_front_end {
     private_seal: u64,
-    private_words: [usize; 48],
+    private_words: [usize; 54],
 }
 
 /// A detector, which converts posteriors to events.
 #[repr(C)]
 pub struct tidegate_detector {
     private_seal: u64,
-    private_words: [usize; 14],
+    private_words: [usize; 20],
 }
 
 /// tidegate_front_end without floating point.
 #[repr(C)]
 pub struct tidegate_front_end_i16 {
     private_seal: u64,
-    private_words: [usize; 46],
+    private_words: [usize; 52],
 }
 
 /// tidegate_detector without floating point.
 #[repr(C)]
 pub struct tidegate_detector_i16 {
     private_seal: u64,
-    private_words: [usize; 14],
+    private_words: [usize; 20],
 }
 
 /// Gives every object its value and its seal.
@@ -117,6 +117,34 @@ pub struct tidegate_info {
     pub front_end_integers: bool,
     /// Whether the model computes in integers, as tidegate_step_i16 needs.
     pub integers: bool,
+}
+
+/// The work of one step: upper bounds, for a step in which every state of the schedule runs.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tidegate_work {
+    /// Multiply-accumulates with weights.
+    pub macs: u64,
+    /// Activations, exponentials and logarithms.
+    pub curves: u64,
+    /// Elements that are read or moved apart from products with weights.
+    pub moves: u64,
+    /// Bytes of the image that are read. A tensor that is read several times counts each time.
+    pub bytes: u64,
+}
+
+/// The most that an image may need, for tidegate_model_parse_within. 0 stands for no limit.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tidegate_limits {
+    /// The work of a step.
+    pub work: tidegate_work,
+    /// Number of nodes.
+    pub nodes: usize,
+    /// The `state_words` of tidegate_info.
+    pub state_words: usize,
+    /// The `scratch_words` of tidegate_info.
+    pub scratch_words: usize,
 }
 
 /// An input or output. Its name is in the image and not null-terminated.
@@ -246,6 +274,27 @@ impl tidegate_info {
             every,
             front_end_integers: front_end.is_some_and(|front_end| front_end.integer().is_some()),
             integers: model.numeric().is_integer(),
+        }
+    }
+}
+
+impl tidegate_work {
+    pub(crate) fn of(model: &Model<'_>) -> Self {
+        let Work { macs, curves, moves, bytes } = model.work();
+        Self { macs, curves, moves, bytes }
+    }
+}
+
+impl tidegate_limits {
+    pub(crate) fn get(&self) -> Limits {
+        let work = |limit: u64| if limit == 0 { u64::MAX } else { limit };
+        let size = |limit: usize| if limit == 0 { usize::MAX } else { limit };
+        let tidegate_work { macs, curves, moves, bytes } = self.work;
+        Limits {
+            work: Work { macs: work(macs), curves: work(curves), moves: work(moves), bytes: work(bytes) },
+            nodes: size(self.nodes),
+            state_words: size(self.state_words),
+            scratch_words: size(self.scratch_words),
         }
     }
 }

@@ -6,6 +6,7 @@
 
 #include "tidegate.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -525,6 +526,169 @@ static void ears_in_integers(struct spotter *s, struct spotter *other)
     GIVES(TIDEGATE_NULL, tidegate_detector_i16_push(&detector, NULL, out, 0, &event, &has));
 }
 
+/* Writable bytes that no image may be among. */
+static void an_image_is_not_written(struct spotter *s)
+{
+    const size_t in = s->info.input_size, out = s->info.output_size, work = s->info.scratch_words;
+    uint8_t *const image = (uint8_t *)(uintptr_t)s->image;
+    tidegate_info info;
+    const char *text;
+    bool has;
+    size_t taken;
+    int16_t sample = 0;
+    GIVES(TIDEGATE_OVERLAP, tidegate_step_f32(&s->model, &s->state, (uint32_t *)(void *)image, work, s->input, in, s->output, out, &has));
+    GIVES(TIDEGATE_OVERLAP, tidegate_step_f32(&s->model, &s->state, s->scratch, work, s->input, in, (float *)(void *)image, out, &has));
+    GIVES(TIDEGATE_OVERLAP, tidegate_step_f32(&s->model, &s->state, s->scratch, work, s->input, in, s->output, out, (bool *)image));
+    GIVES(TIDEGATE_OVERLAP, tidegate_state_init(&s->state, &s->model, (uint32_t *)(void *)image, s->info.state_words));
+    GIVES(TIDEGATE_OVERLAP, tidegate_state_save(&s->state, image + 64, s->info.saved_bytes));
+    GIVES(TIDEGATE_OVERLAP, tidegate_model_info(&s->model, (tidegate_info *)(void *)image));
+    GIVES(TIDEGATE_OVERLAP, tidegate_model_label(&s->model, 0, (const char **)(void *)image, &taken));
+    GIVES(TIDEGATE_OVERLAP, tidegate_front_end_push(&s->front_end, &sample, 1, (size_t *)(void *)image));
+    GIVES(TIDEGATE_OVERLAP, tidegate_front_end_next(&s->front_end, (float *)(void *)image, in, &has));
+    GIVES(TIDEGATE_OVERLAP, tidegate_detector_push(&s->detector, s->output, out, 0, (tidegate_event *)(void *)image, &has));
+    GIVES(TIDEGATE_OK, tidegate_model_info(&s->model, &info));
+    GIVES(TIDEGATE_OK, tidegate_model_label(&s->model, 0, &text, &taken));
+    GIVES(TIDEGATE_OK, tidegate_state_init(&s->state, &s->model, s->words, s->info.state_words));
+}
+
+/* A copy of an object would share its words. */
+static void copies(struct spotter *s)
+{
+    const size_t in = s->info.input_size, out = s->info.output_size;
+    tidegate_state state = s->state;
+    tidegate_front_end front_end = s->front_end;
+    tidegate_detector detector = s->detector;
+    const tidegate_model model = s->model;
+    uint32_t *words = lend(4 * s->info.state_words);
+    tidegate_event event;
+    bool has;
+    size_t taken;
+    int16_t sample = 0;
+    GIVES(TIDEGATE_COPIED, tidegate_step_f32(&s->model, &state, s->scratch, s->info.scratch_words, s->input, in, s->output, out, &has));
+    GIVES(TIDEGATE_COPIED, tidegate_state_reset(&state));
+    GIVES(TIDEGATE_COPIED, tidegate_state_save(&state, s->saved, s->info.saved_bytes));
+    GIVES(TIDEGATE_COPIED, tidegate_front_end_push(&front_end, &sample, 1, &taken));
+    GIVES(TIDEGATE_COPIED, tidegate_detector_push(&detector, s->output, out, 0, &event, &has));
+    GIVES(TIDEGATE_OK, tidegate_state_reset(&s->state));
+    /* A copy becomes an object of its own, and a copy of a model is a model. */
+    GIVES(TIDEGATE_OK, tidegate_state_init(&state, &model, words, s->info.state_words));
+    GIVES(TIDEGATE_OK, tidegate_step_f32(&model, &state, s->scratch, s->info.scratch_words, s->input, in, s->output, out, &has));
+}
+
+/* The spotter whose step is interrupted, and what the calls of the interrupt returned. */
+static struct spotter *interrupted, *beside;
+static int32_t answers[6];
+
+static void interrupt(int signal)
+{
+    const struct spotter *s = interrupted;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    static float output[64];
+    bool has;
+    (void)signal;
+    answers[0] = tidegate_step_f32(&s->model, &interrupted->state, beside->scratch, s->info.scratch_words, beside->input,
+                                 s->info.input_size, output, s->info.output_size, &has);
+    answers[1] = tidegate_state_reset(&interrupted->state);
+    answers[2] = tidegate_state_save(&s->state, s->saved, s->info.saved_bytes);
+    answers[3] = tidegate_state_restore(&interrupted->state, s->saved, s->info.saved_bytes);
+    answers[4] = tidegate_state_init(&interrupted->state, &s->model, beside->words, s->info.state_words);
+    answers[5] = step(beside, &has);
+    (void)mprotect((void *)((uintptr_t)s->output & ~(page - 1)), page, PROT_READ | PROT_WRITE);
+}
+
+/* The output is in a page that the step may not write at first: the fault interrupts the step. */
+static void interrupts(struct spotter *s, struct spotter *other)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const struct sigaction action = {.sa_handler = interrupt};
+    struct sigaction before;
+    size_t t;
+    bool has;
+    interrupted = s;
+    beside = other;
+    fill(s->input, s->info.input_size, 3);
+    GIVES(TIDEGATE_OK, tidegate_state_reset(&s->state));
+    for (t = 0; t < 24; t++) GIVES(TIDEGATE_OK, step(s, &has));
+    CHECK(sigaction(SIGSEGV, &action, &before) == 0);
+    memset(answers, 0x7f, sizeof answers);
+    CHECK(mprotect((void *)((uintptr_t)s->output & ~(page - 1)), page, PROT_NONE) == 0);
+    GIVES(TIDEGATE_OK, step(s, &has));
+    CHECK(has);
+    CHECK(sigaction(SIGSEGV, &before, NULL) == 0);
+    for (t = 0; t < 5; t++) GIVES(TIDEGATE_BUSY, answers[t]);
+    GIVES(TIDEGATE_OK, answers[5]);
+    GIVES(TIDEGATE_OK, step(s, &has));
+}
+
+/* Limits for an image from elsewhere. */
+static void limits(const struct spotter *s)
+{
+    static tidegate_model model;
+    tidegate_limits most = {0};
+    tidegate_work work;
+    size_t k;
+    GIVES(TIDEGATE_OK, tidegate_model_work(&s->model, &work));
+    CHECK(work.macs > 1000 && work.curves > 100 && work.moves > 100 && work.bytes > 1000);
+    GIVES(TIDEGATE_OK, tidegate_model_parse_within(&model, s->image, s->image_len, &most));
+    GIVES(TIDEGATE_NULL, tidegate_model_parse_within(&model, s->image, s->image_len, NULL));
+    for (k = 0; k < 7; k++) {
+        const size_t words = s->info.state_words, scratch = s->info.scratch_words;
+        tidegate_limits less = {work, 100, words, scratch};
+        GIVES(TIDEGATE_OK, tidegate_model_parse_within(&model, s->image, s->image_len, &less));
+        if (k == 0) less.work.macs--;
+        if (k == 1) less.work.curves--;
+        if (k == 2) less.work.moves--;
+        if (k == 3) less.work.bytes--;
+        if (k == 4) less.nodes = 1;
+        if (k == 5) less.state_words--;
+        if (k == 6) less.scratch_words--;
+        GIVES(TIDEGATE_IMAGE_OVER_LIMIT, tidegate_model_parse_within(&model, s->image, s->image_len, &less));
+        GIVES(TIDEGATE_NOT_READY, tidegate_model_work(&model, &work));
+    }
+}
+
+/* An image that changes under its model, as when its flash is erased: a step that is impossible says so. */
+static void images_that_change(const char *path)
+{
+    static struct spotter s;
+    uint8_t *image;
+    size_t at, entry, records = 0, len = 0, changed = 0, refused = 0;
+    bool has;
+    s.image = image = read_file(path, &s.image_len);
+    GIVES(TIDEGATE_OK, tidegate_model_parse(&s.model, s.image, s.image_len));
+    GIVES(TIDEGATE_OK, tidegate_model_info(&s.model, &s.info));
+    s.words = lend(4 * s.info.state_words);
+    s.scratch = lend(4 * s.info.scratch_words);
+    s.input = lend(4 * s.info.input_size);
+    s.output = lend(4 * s.info.output_size);
+    fill(s.input, s.info.input_size, 1);
+    GIVES(TIDEGATE_OK, tidegate_state_init(&s.state, &s.model, s.words, s.info.state_words));
+    for (entry = 32; entry < 32 + 16 * (size_t)image[6]; entry += 16) {
+        if (image[entry] != 1) continue;
+        memcpy(&records, image + entry + 4, 4);
+        memcpy(&len, image + entry + 8, 4);
+    }
+    CHECK(len > 64);
+    for (at = records + 16; at + 4 <= records + len; at += 4) {
+        uint8_t kept[4];
+        int32_t status;
+        memcpy(kept, image + at, 4);
+        memset(image + at, 0xff, 4);
+        status = step(&s, &has);
+        /* A model without windows has an output in every step. */
+        if (status == TIDEGATE_OK) CHECK(has);
+        else if (status == TIDEGATE_IMAGE_CHANGED) changed++;
+        else refused++;
+        memcpy(image + at, kept, 4);
+        GIVES(TIDEGATE_OK, step(&s, &has));
+        CHECK(has);
+    }
+    CHECK(changed >= 10 && refused == 0);
+    /* The whole section is erased. */
+    memset(image + records, 0xff, len);
+    GIVES(TIDEGATE_IMAGE_CHANGED, step(&s, &has));
+}
+
 int main(int argc, char **argv)
 {
     static struct spotter floats, integers;
@@ -547,6 +711,15 @@ int main(int argc, char **argv)
     ears(&floats);
     ears(&integers);
     ears_in_integers(&integers, &floats);
+    an_image_is_not_written(&floats);
+    an_image_is_not_written(&integers);
+    copies(&floats);
+    copies(&integers);
+    interrupts(&floats, &integers);
+    interrupts(&integers, &floats);
+    limits(&floats);
+    limits(&integers);
+    images_that_change(argv[3]);
     printf("%lu checks\n", checks);
     return 0;
 }
