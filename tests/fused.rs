@@ -5,12 +5,13 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use tidegate::internals::cell::CellKind;
-use tidegate::{Batch, Layout as LayoutOfImage, Numeric, Sequence, State};
+use tidegate::{Batch, Layout as LayoutOfImage, Numeric, Sequence, State, StepError};
 use tidegate_fused::{FusedModel, Isa, Stream};
 use tidegate_model::pack::pack_with;
 use tidegate_model::quantize::Ranges;
 use tidegate_tests::backend::{self, Backend};
-use tidegate_tests::images::{AlignedBytes, over_windows};
+use tidegate_tests::crafted::Crafted;
+use tidegate_tests::images::{AlignedBytes, over_windows, small_models};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
 use tidegate_tests::tolerance::{all_within, same_bits};
 
@@ -320,4 +321,87 @@ fn a_loaded_model_takes_at_most_a_tenth_more_memory_than_its_image() {
             }
         }
     }
+}
+
+#[test]
+fn the_scratch_and_the_state_of_another_model_are_refused() {
+    let models: Vec<_> =
+        small_models().into_iter().map(|(name, model)| (name, AlignedBytes::pack(&model, Numeric::F32))).collect();
+    let packed: Vec<_> = models.iter().map(|(name, image)| (name, FusedModel::new(&image.model()))).collect();
+    let mut pairs = 0;
+    for (name, fused) in &packed {
+        let inputs: Vec<Vec<f32>> = fused.model().inputs().map(|port| vec![0.5; port.size]).collect();
+        let mut outputs: Vec<Vec<f32>> = fused.model().outputs().map(|port| vec![0.0; port.size]).collect();
+        let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+        let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+        let mut memory = vec![0; fused.model().state_words()];
+        let mut state = State::new(fused.model(), &mut memory).expect("the length is the model's");
+        for (other_name, other) in &packed {
+            let mut scratch = other.scratch();
+            let mut others = vec![0; other.model().state_words()];
+            let mut other_state = State::new(other.model(), &mut others).expect("the length is the model's");
+            let stepped = fused.step_ports(&mut state, &mut scratch, &inputs, &mut outputs).map(drop);
+            let ran = fused.run_ports(&mut state, &mut scratch, &inputs, &mut outputs, &Sequence::ALL).map(drop);
+            let ended = fused.finish(&mut state, &mut scratch, &mut outputs).map(drop);
+            let single = match (&*inputs, &mut *outputs) {
+                ([input], [output]) => fused.step(&mut state, &mut scratch, input, output).map(drop),
+                _ => stepped,
+            };
+            let expected = if name == other_name { Ok(()) } else { Err(StepError::OtherScratch) };
+            assert_eq!([stepped, ran, ended, single], [expected; 4], "{name} {other_name}");
+            if name != other_name {
+                let stepped = fused.step_ports(&mut other_state, &mut fused.scratch(), &inputs, &mut outputs).map(drop);
+                assert_eq!(stepped, Err(StepError::OtherState), "{name} {other_name}");
+                pairs += 1;
+            }
+        }
+        // A clone and the endless form have the same plan.
+        let endless = fused.endless();
+        let mut memory = vec![0; endless.model().state_words()];
+        let mut state = State::new(endless.model(), &mut memory).expect("the length is the model's");
+        assert!(endless.step_ports(&mut state, &mut fused.clone().scratch(), &inputs, &mut outputs).is_ok(), "{name}");
+    }
+    assert!(pairs > 1636, "{pairs} pairs");
+}
+
+/// 1,000 dense layers over one matrix, as an image from elsewhere may have them; `unlike` in their sizes or not.
+fn layers_over_one_matrix(unlike: bool) -> AlignedBytes {
+    let mut image = Crafted::new(Numeric::F32, LayoutOfImage::Portable);
+    image.weights = vec![0; 4 * 1000 * 1000 + 4 * 1000];
+    let x = image.slot(1000);
+    let (mut size, mut last, out) = (1000, x, image.elements);
+    for _ in 0..1000 {
+        image.elements = out;
+        last = image.dense((x, 1000), size, [0, 4_000_000]);
+        size -= u32::from(unlike && size > 500);
+    }
+    image.elements = out + 1000;
+    image.image(&[("x", x, 1000)], &[("y", last, if unlike { 500 } else { 1000 })])
+}
+
+#[test]
+fn layers_that_share_their_tensors_are_packed_once() {
+    let image = layers_over_one_matrix(false);
+    let model = image.model();
+    let before = BYTES.get();
+    let fused = FusedModel::new(&model);
+    let bytes = BYTES.get().wrapping_sub(before);
+    assert!(fused.packed().iter().all(|packed| *packed));
+    // The matrix, with its rows padded to whole panels, and the nodes.
+    assert!(bytes < 6_000_000, "{bytes} bytes for an image of {}", image.get().len());
+}
+
+#[test]
+fn a_limit_of_memory_refuses_a_model_by_the_first_layer_beyond_it() {
+    let image = layers_over_one_matrix(true);
+    let model = image.model();
+    for limit in [0, 1_000_000, 50_000_000] {
+        let before = BYTES.get();
+        let error = FusedModel::try_new(&model, limit).expect_err("the layers differ");
+        assert_eq!((error.limit, error.node), (limit, limit / 4_000_000), "{error}");
+        assert_eq!(BYTES.get(), before);
+    }
+    let one = layers_over_one_matrix(false);
+    assert!(FusedModel::try_new(&one.model(), 4_300_000).is_ok());
+    assert_eq!(FusedModel::try_new(&one.model(), 3_900_000).expect_err("it is too large").node, 0);
 }

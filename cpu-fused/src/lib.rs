@@ -4,6 +4,7 @@
 mod arch;
 mod arenas;
 mod curves;
+mod error;
 mod integer;
 mod isa;
 mod kernels;
@@ -24,6 +25,7 @@ mod threads;
 mod weight;
 mod windows;
 
+pub use error::PackError;
 pub use isa::Isa;
 pub use model::{FusedModel, Scratch};
 pub use stream::Stream;

@@ -1,6 +1,20 @@
 //! Memory that starts at a cache line.
 
+use core::cell::Cell;
+
 use bytemuck::Pod;
+
+thread_local! {
+    /// Bytes that this thread has allocated as [`Lines`], modulo 2^64: what a layer takes when it is packed.
+    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Bytes of the [`Lines`] that `work` allocates.
+pub fn allocated_by<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before = ALLOCATED.get();
+    let result = work();
+    (result, ALLOCATED.get().wrapping_sub(before))
+}
 
 /// Bytes of a cache line.
 const BYTES: usize = 64;
@@ -18,6 +32,7 @@ impl<T: Pod> Lines<T> {
     pub fn zeroed(len: usize) -> Self {
         let spare = BYTES / size_of::<T>() - 1;
         let memory = vec![T::zeroed(); len + spare];
+        ALLOCATED.set(ALLOCATED.get().wrapping_add(size_of_val(memory.as_slice())));
         let start = memory.as_ptr().align_offset(BYTES).min(spare);
         Self { memory, start, len }
     }

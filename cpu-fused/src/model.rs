@@ -1,9 +1,11 @@
 //! [`FusedModel`]: a model packed for the CPU that runs it.
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use tidegate::{Model, Numeric, Schedule};
+use tidegate::{Model, Numeric, Schedule, StepError};
 
+use crate::error::PackError;
 use crate::isa::Isa;
 use crate::kernels;
 use crate::layer::Layer;
@@ -19,6 +21,8 @@ pub struct FusedModel<'m> {
     pub(crate) model: Model<'m>,
     pub(crate) isa: Isa,
     pub(crate) plan: Arc<Plan<'m>>,
+    /// Distinguishes the plan from all others of this process.
+    id: u64,
     pub(crate) inputs: Arc<[Port]>,
     pub(crate) outputs: Arc<[Port]>,
     /// Whether every step has an output and continues from the previous state, so that sequences can run layer by
@@ -42,25 +46,47 @@ impl<'m> FusedModel<'m> {
 
     /// Packs a model for an instruction set.
     pub fn with_isa(model: &Model<'m>, isa: Isa) -> Self {
+        match Self::try_with_isa(model, isa, usize::MAX) {
+            Ok(packed) => packed,
+            Err(_) => unreachable!("no allocation is longer than usize::MAX"),
+        }
+    }
+
+    /// [`new`](Self::new) for images from elsewhere: packs the layers into at most `limit` bytes. Layers with few rows
+    /// take up to 16 times the bytes of their weights in the image.
+    ///
+    /// # Errors
+    /// If the layers need more. At most one layer beyond the limit has then been packed.
+    pub fn try_new(model: &Model<'m>, limit: usize) -> Result<Self, PackError> {
+        Self::try_with_isa(model, Isa::best(), limit)
+    }
+
+    /// [`try_new`](Self::try_new) for an instruction set.
+    ///
+    /// # Errors
+    /// As [`try_new`](Self::try_new).
+    pub fn try_with_isa(model: &Model<'m>, isa: Isa, limit: usize) -> Result<Self, PackError> {
+        static IDS: AtomicU64 = AtomicU64::new(0);
         let port = |((start, size), scale)| Port { place: start..start + size, end: start + model.padded(size), scale };
         let plan = if model.numeric().is_integer() {
             // The numeric `i8` has no kernels.
             let bytes = model.numeric() == Numeric::I8;
-            Plan::Integer(Nodes::new(model, |node| if bytes { None } else { kernels::integer(node, isa) }))
+            Plan::Integer(Nodes::new(model, limit, |node| if bytes { None } else { kernels::integer(node, isa) })?)
         } else {
-            Plan::Float(Nodes::new(model, |node| kernels::float(node, model.numeric(), isa)))
+            Plan::Float(Nodes::new(model, limit, |node| kernels::float(node, model.numeric(), isa))?)
         };
         let inputs: Arc<[Port]> = model.inputs().slots().map(port).collect();
         let outputs: Arc<[Port]> = model.outputs().slots().map(port).collect();
-        Self {
+        Ok(Self {
             model: *model,
+            id: IDS.fetch_add(1, Ordering::Relaxed),
             isa,
             single: plan.single(&inputs, &outputs),
             plan: Arc::new(plan),
             inputs,
             outputs,
             is_plain: model.schedule() == Schedule::Endless && !model.has_buffer(),
-        }
+        })
     }
 
     /// The same model with an endless schedule ([`Model::endless`]). It shares the packed weights.
@@ -113,7 +139,13 @@ impl<'m> FusedModel<'m> {
         self.is_plain && self.single == Some([input.len(), output.len()])
     }
 
-    /// Allocates the scratch of a step. Streams can share it, one step at a time.
+    /// Checks that a scratch belongs to this model: its parts have the lengths that the plan needs.
+    pub(crate) fn check_scratch(&self, scratch: &Scratch) -> Result<(), StepError> {
+        if scratch.owner == self.id { Ok(()) } else { Err(StepError::OtherScratch) }
+    }
+
+    /// Allocates the scratch of a step. Streams of this model, its clones and its [endless](Self::endless) form can
+    /// share it, one step at a time.
     pub fn scratch(&self) -> Scratch {
         let spare = self.model.scratch_words() * if matches!(&*self.plan, Plan::Float(_)) { 1 } else { 2 };
         let [work, gathered, rows] = match &*self.plan {
@@ -124,6 +156,7 @@ impl<'m> FusedModel<'m> {
             }
         };
         Scratch {
+            owner: self.id,
             words: Lines::zeroed(self.model.scratch_words() + gathered),
             work: Lines::zeroed(work),
             arenas: Lines::zeroed(0),
@@ -134,9 +167,11 @@ impl<'m> FusedModel<'m> {
     }
 }
 
-/// Working memory of steps and sequences. It holds no results between calls.
+/// Working memory of steps and sequences of one model. It holds no results between calls.
 #[derive(Debug)]
 pub struct Scratch {
+    /// The id of the model.
+    owner: u64,
     /// Scratch of `tidegate`: the arena, and the scratch of its steps.
     pub(crate) words: Lines<u32>,
     /// Scratch of the kernels.

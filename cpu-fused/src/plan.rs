@@ -1,11 +1,14 @@
 //! The plan of a model: its nodes with their packed layers and the places that they read and write.
 
 use core::ops::Range;
+use std::sync::Arc;
 
 use tidegate::internals::{backend::Pass, node::Node};
 use tidegate::{Model, Values};
 
+use crate::error::PackError;
 use crate::layer::Layer;
+use crate::lines::allocated_by;
 
 /// Number of steps, over all sequences, that run together: their sums stay in the second-level cache.
 pub(crate) const STEPS: usize = 128;
@@ -44,7 +47,7 @@ pub(crate) struct Packed<'m, E> {
     /// Whether a step may end without an output.
     pub is_window: bool,
     /// `None` if `tidegate` steps the node.
-    pub layer: Option<Box<dyn Layer<E> + 'm>>,
+    pub layer: Option<Arc<dyn Layer<E> + 'm>>,
     /// The node's part of a state.
     pub state: Range<usize>,
     /// The slot that it reads (of an unrolled node, the first row), if it reads only one.
@@ -74,10 +77,26 @@ impl<'m, E: Copy + Default> Nodes<'m, E> {
         direct.then_some([input.place.len(), output.place.len()])
     }
 
-    /// Packs the nodes of a model.
-    pub fn new(model: &Model<'m>, pack: impl Fn(&Node<'m>) -> Option<Box<dyn Layer<E> + 'm>>) -> Self {
-        let mut start = 0;
-        let packed = |node: Node<'m>| {
+    /// Packs the nodes of a model into at most `limit` bytes. Nodes that read the same tensors in the same way share a
+    /// layer.
+    pub fn new(
+        model: &Model<'m>,
+        limit: usize,
+        pack: impl Fn(&Node<'m>) -> Option<Box<dyn Layer<E> + 'm>>,
+    ) -> Result<Self, PackError> {
+        let (mut start, mut left) = (0, limit);
+        let mut layers: Vec<(Node<'m>, Arc<dyn Layer<E> + 'm>)> = Vec::new();
+        let mut shared = |index: usize, node: &Node<'m>| {
+            if let Some((_, layer)) = layers.iter().find(|(other, _)| node.has_layer_of(other)) {
+                return Ok(Some(layer.clone()));
+            }
+            let (layer, bytes) = allocated_by(|| pack(node));
+            left = left.checked_sub(bytes).ok_or(PackError { node: index, limit })?;
+            let layer: Option<Arc<dyn Layer<E> + 'm>> = layer.map(Into::into);
+            layers.extend(layer.clone().map(|layer| (*node, layer)));
+            Ok(layer)
+        };
+        let packed = |(index, node): (usize, Node<'m>)| {
             let state = start..start + node.state_elements();
             start = state.end;
             let input = match (node.slot(0), node.gathered_elements()) {
@@ -86,17 +105,18 @@ impl<'m, E: Copy + Default> Nodes<'m, E> {
             };
             let output = node.output();
             let is_window = node.kind.is_buffered();
-            Packed {
-                layer: pack(&node),
+            Ok(Packed {
+                layer: shared(index, &node)?,
                 is_window,
                 state,
                 input,
                 output_end: output.start + node.padded_output(),
                 output,
                 node,
-            }
+            })
         };
-        Self { all: model.nodes().map(packed).collect(), stateful: model.stateful_nodes().count() }
+        let all = model.nodes().enumerate().map(packed).collect::<Result<_, _>>()?;
+        Ok(Self { all, stateful: model.stateful_nodes().count() })
     }
 
     /// Largest needs of any kernel for `steps` steps of `batch` sequences at once: elements of scratch, elements of

@@ -76,6 +76,7 @@ impl FusedModel<'_> {
         outputs: &mut [&mut [f32]],
         how: &Sequence<'_>,
     ) -> Result<usize, StepError> {
+        self.check_scratch(scratch)?;
         let (_, time) = self.model.check_sequences(batch, scratch.words.get_mut(), inputs, outputs, how)?;
         Ok(match &*self.plan {
             Plan::Float(nodes) if self.is_plain => self.layers(nodes, words, scratch, inputs, outputs, how, time),

@@ -54,15 +54,15 @@ impl FusedModel<'_> {
         input: &[f32],
         output: &mut [f32],
     ) -> Result<Step, StepError> {
-        let has_scratch = scratch.words.len() >= self.model.scratch_words();
-        if let (Some(layer), [_, values @ ..], true) = (self.single(input, output), &mut *words, has_scratch) {
+        self.check_scratch(scratch)?;
+        if let (Some(layer), [_, values @ ..]) = (self.single(input, output), &mut *words) {
             scratch.odd = !scratch.odd;
             let (state, work) =
                 (bytemuck::must_cast_slice_mut(values), bytemuck::must_cast_slice_mut(scratch.work.get_mut()));
             layer.step(Io { x: input, state, work, y: output, odd: scratch.odd });
             return Ok(Step::new(true));
         }
-        if let (Some(node), [_, values @ ..], true) = (self.single_integer(input, output), &mut *words, has_scratch) {
+        if let (Some(node), [_, values @ ..]) = (self.single_integer(input, output), &mut *words) {
             self.model.check_floats()?;
             scratch.odd = !scratch.odd;
             let slots = bytemuck::must_cast_slice_mut(scratch.words.get_mut());
@@ -145,6 +145,7 @@ impl FusedModel<'_> {
         observe: Observe<'_>,
     ) -> Result<Step, StepError> {
         self.model.check_floats()?;
+        self.check_scratch(scratch)?;
         self.model.check_buffers(scratch.words.get_mut(), (inputs, 1), (outputs, 1))?;
         Ok(Step::new(self.advance(words, scratch, Rows { inputs, from: 0, outputs, to: 0, wanted: true }, observe)))
     }
@@ -157,6 +158,7 @@ impl FusedModel<'_> {
         outputs: &mut [&mut [i16]],
     ) -> Result<Step, StepError> {
         let Plan::Integer(nodes) = &*self.plan else { return Err(StepError::FloatModel) };
+        self.check_scratch(scratch)?;
         self.model.check_buffers(scratch.words.get_mut(), (inputs, 1), (outputs, 1))?;
         let rows = Rows { inputs, from: 0, outputs, to: 0, wanted: true };
         Ok(Step::new(self.turns(nodes, words, scratch, rows, &mut unseen)))
@@ -169,6 +171,7 @@ impl FusedModel<'_> {
         outputs: &mut [&mut [f32]],
     ) -> Result<Step, StepError> {
         self.model.check_floats()?;
+        self.check_scratch(scratch)?;
         self.model.check_outputs(scratch.words.get_mut(), (outputs, 1))?;
         Ok(Step::new(self.end(words, scratch, outputs, 0)))
     }

@@ -82,11 +82,12 @@ impl Stream<'_, '_> {
         self.state().save(out)
     }
 
-    /// Restores a state that any backend saved, like [`State::restore`].
+    /// Restores a state that any backend saved, like [`Model::restore`](tidegate::Model::restore).
     ///
     /// # Errors
     /// If `bytes` are damaged, or are not a state of this model.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
-        self.state().restore(bytes)
+        let model = self.model.model;
+        model.restore(&mut self.state(), bytes)
     }
 }

@@ -62,6 +62,7 @@ impl FusedModel<'_> {
         let len = batch.len();
         let mut words = batch.words_mut(&self.model)?;
         let Some(first) = scratch.0.first_mut() else { unreachable!("a pool has a thread") };
+        self.check_scratch(first)?;
         let (_, time) = self.model.check_sequences(len, first.words.get_mut(), inputs, outputs, sequence)?;
         let mut left: Vec<&mut [f32]> = outputs.iter_mut().map(|output| &mut **output).collect();
         let mut shares = Vec::new();
