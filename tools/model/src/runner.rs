@@ -203,7 +203,7 @@ fn run_to(engine: &Engine<'_>, inputs: &[&[f32]], saved: Option<&[u8]>, ends: bo
     let mut memory = vec![0; model.state_words()];
     let mut running = Running::new(engine, &mut memory);
     if let Some(saved) = saved {
-        running.state.restore(saved)?;
+        model.restore(&mut running.state, saved)?;
     }
     let sizes: Vec<usize> = model.inputs().map(|port| port.size).collect();
     let steps = step_count(inputs, &sizes);

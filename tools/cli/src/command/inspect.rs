@@ -86,6 +86,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let (state, scratch) = (4 * model.state_words(), 4 * model.scratch_words());
     writeln!(out, "  RAM      {} bytes of state, {} bytes of scratch", grouped(state), grouped(scratch))?;
     writeln!(out, "  a step   {} multiply-accumulates", grouped(macs_per_step(&model)))?;
+    let work = model.work();
+    let [curves, moves, bytes] =
+        [work.curves, work.moves, work.bytes].map(|count| grouped(usize::try_from(count).unwrap_or(usize::MAX)));
+    writeln!(out, "  and      {curves} activations, {moves} elements moved, {bytes} bytes of the image read")?;
+    if let Schedule::Windows { .. } = model.schedule() {
+        writeln!(out, "           (with all {} states of the schedule)", model.schedule().states())?;
+    }
     if let Some(front_end) = model.front_end() {
         let s = front_end.settings();
         let (rate, window, stride) = (s.sample_rate, s.window_len, s.stride_len);
@@ -197,6 +204,7 @@ fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
         json!({ "mean_of": detector.mean_of(), "labels": labels })
     });
     let port = |port: Port<'_>| json!({ "name": port.name, "size": port.size, "scale": port.scale, "zero_point": port.zero_point });
+    let work = model.work();
     json!({
         "format": tidegate::internals::image::field::FORMAT_VERSION,
         "model_id": format!("{:016x}", model.id().0),
@@ -210,6 +218,7 @@ fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
         "state_bytes": 4 * model.state_words(),
         "scratch_bytes": 4 * model.scratch_words(),
         "macs_per_step": macs_per_step(model),
+        "work": { "macs": work.macs, "curves": work.curves, "moves": work.moves, "bytes": work.bytes },
         "labels": model.labels().collect::<Vec<_>>(),
         "front_end": front_end,
         "front_end_scale": model.front_end().and_then(Mfcc::scale),

@@ -44,7 +44,7 @@ fn inspect_lists_everything() {
     fields(
         &found,
         "format model_id numeric layout signed layers inputs outputs flash_bytes state_bytes scratch_bytes \
-         macs_per_step labels front_end front_end_scale schedule detector",
+         macs_per_step work labels front_end front_end_scale schedule detector",
     );
     assert_eq!(found["flash_bytes"], here.read("g.tgi").len());
     assert_eq!(found["layers"].as_array().unwrap().len(), 3);
