@@ -3,7 +3,7 @@
 //! - The page of a cell names all parts of its spec, and its golden cases exist and contain the cell.
 //! - The tables of cells in `README.md` and `docs/cells.md` and the list of cells in `core/FORMAT.md` are generated from the
 //!   specs and the golden cases; the tables of instructions and sizes in `docs/accuracy.md` from the records in
-//!   `firmware-examples/expected`; the table of lines in `CONTRIBUTING.md` from the source files.
+//!   `firmware-examples/expected`; those of trainings from the ones in `tests/data/measured`; the table of lines in `CONTRIBUTING.md` from the source files.
 //! - Every link between pages has a target.
 //!
 //! `TIDEGATE_OVERWRITE_DOCS=1 cargo test --release -p tidegate-tests --test repository docs` writes these tables and the list again.
@@ -14,6 +14,8 @@ mod attributes;
 mod attributes_tf1;
 #[path = "docs/attributes_torch.rs"]
 mod attributes_torch;
+#[path = "docs/measured.rs"]
+mod measured;
 #[path = "docs/pages.rs"]
 mod pages;
 
@@ -321,6 +323,8 @@ fn tables_are_those_of_specs_golden_cases_and_records() {
     holds("docs/cells.md", "cells", &table());
     holds("docs/accuracy.md", "instructions", &counts());
     holds("docs/accuracy.md", "sizes", &sizes());
+    holds("docs/training.md", "recipes", &measured::recipes());
+    holds("docs/training.md", "seeds", &measured::seeds());
 }
 
 #[test]

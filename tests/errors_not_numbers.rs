@@ -5,8 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of tests, the file that holds `worst` and `worse`, and the oracle, whose values have bounds.
-const FOLDERS: [&str; 6] =
-    ["tests", "core/tests", "cpu-fused/tests", "gpu-host/tests", "gpu-host/measure/tests", "tools/cli/tests"];
+const FOLDERS: [&str; 8] = [
+    "tests",
+    "core/tests",
+    "cpu-fused/tests",
+    "gpu-host/tests",
+    "gpu-host/src/train",
+    "gpu-host/measure",
+    "gpu-host/stand-in",
+    "tools/cli/tests",
+];
 const HOME: &str = "tests/support/tolerance.rs";
 const ORACLE: &str = "oracle";
 

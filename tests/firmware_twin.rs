@@ -83,7 +83,7 @@ fn lines(numeric: Numeric) -> Vec<String> {
     lines
 }
 
-/// A model trained by `tidegate-gpu train` makes the same decisions here, in the firmware and in `tidegate eval`.
+/// A model trained by `tidegate-gpu train` makes the same decisions here and in the firmware.
 #[test]
 fn firmware_and_host_decide_alike_with_the_trained_model() {
     let image = ImageBuffer::new(&std::fs::read(repository("assets/keywords/keywords.tgi")).unwrap());

@@ -10,9 +10,10 @@ use tidegate_model::canonical::{Canonical, Port, Tensor};
 use tidegate_model::data::{read_audio_at, read_index, read_tensors};
 use tidegate_model::format;
 use tidegate_model::load::{self, ImageBuffer, Settings};
-use tidegate_model::runner::{features, fit, run, score_stream};
+use tidegate_model::runner::{classify, features, fit, run, score_stream};
 use tidegate_model::score::{ClipLen, StreamPlan, StreamScore, best};
 use tidegate_tests::data::{self, in_parallel};
+use tidegate_tests::measured::is_recorded;
 use tidegate_tests::tolerance;
 
 const MODELS: [&str; 4] = ["Basic_LSTM_S", "LSTM_S", "GRU_S", "CRNN_S"];
@@ -218,4 +219,24 @@ fn a_windowed_stream_is_recognized_and_an_endless_state_is_not() {
             assert!(percent(right) < 60.0, "the schedule makes no difference: the windows are not used");
         }
     }
+}
+
+/// The shipped image, which `tidegate-gpu train` trained, on the clips of speakers that it was not trained on.
+#[test]
+fn the_shipped_keywords_are_as_accurate_as_recorded() {
+    let Some(data) = data("the_shipped_keywords_are_as_accurate_as_recorded") else { return };
+    let bytes = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/keywords/keywords.tgi")).unwrap();
+    let image = ImageBuffer::new(&bytes);
+    let model = image.model().unwrap();
+    let labels: Vec<&str> = model.labels().collect();
+    let index = std::fs::read_to_string(data.folder.join("../speech_commands_v2/index.csv")).unwrap();
+    let held_out: Vec<usize> =
+        (0..CLIPS).filter(|&clip| index.lines().nth(clip + 1).unwrap().ends_with(",dev")).collect();
+    let decided = in_parallel(held_out.len(), |k| {
+        let clip = held_out[k];
+        let posteriors = classify(&model, model.front_end().unwrap(), &data.sounds[clip]).unwrap();
+        labels[best(&posteriors)] == data.labels[data.truth[clip]]
+    });
+    let right = decided.into_iter().filter(|&is_right| is_right).count();
+    is_recorded("keywords", &serde_json::json!({"held_out": held_out.len(), "right": right, "bytes": bytes.len()}));
 }

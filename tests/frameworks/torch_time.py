@@ -5,7 +5,7 @@ cuDNN, alternating on the same device.
     python3 tests/frameworks/torch_time.py target/release/tidegate-gpu-measure [OUT.json]
 
 Needs a GPU, PyTorch with CUDA, numpy and safetensors. cuDNN and its dependencies come from PyTorch's wheels, unless
-LD_LIBRARY_PATH names others.
+TIDEGATE_CUDA_PATH names others.
 
 For each shape both run the same numbers once and must agree. Then they are timed in alternating rounds, in f32 and in
 tf32: a forward pass (inference), and a training step (forward, gradients to the input and to all parameters). A further
@@ -52,7 +52,7 @@ def libraries():
         if os.path.isdir(nvidia):
             found += [os.path.join(nvidia, name, "lib") for name in sorted(os.listdir(nvidia))]
     found.append(os.path.join(os.path.dirname(torch.__file__), "lib"))
-    given = os.environ.get("LD_LIBRARY_PATH", "")
+    given = os.environ.get("TIDEGATE_CUDA_PATH", "")
     return ":".join([given] * bool(given) + [path for path in found if os.path.isdir(path)])
 
 
@@ -60,7 +60,7 @@ class Ours:
     """The program, which answers each line with a line."""
 
     def __init__(self):
-        environment = os.environ | {"LD_LIBRARY_PATH": libraries()}
+        environment = os.environ | dict.fromkeys(["LD_LIBRARY_PATH", "TIDEGATE_CUDA_PATH"], libraries())
         command = [PROGRAM, "time", "--serve"]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=environment

@@ -42,8 +42,3 @@ pub fn is_recorded(name: &str, found: &Value) {
     record(name, found);
     assert_eq!(*found, recorded(name), "measured on the left, {} on the right", path(name).display());
 }
-
-/// A part as a percentage with two digits, as text: equal figures have equal texts.
-pub fn percent(part: f64) -> String {
-    format!("{:.2}", 100.0 * part)
-}

@@ -88,7 +88,7 @@ impl Difference {
     pub fn between(found: &Made, needed: &Made) -> Self {
         // The lower bound avoids a division by zero where all gradients are zero.
         let gradient = |a: &[f32], b: &[f32]| {
-            let largest = b.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+            let largest = farthest(b, &vec![0.0; b.len()]);
             farthest(a, b) / largest.max(1e-3)
         };
         Self {
