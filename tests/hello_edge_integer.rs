@@ -146,10 +146,11 @@ fn integer_decisions_match_those_of_floats() {
     }
 }
 
-/// Largest share of saturated values in a layer's outputs over an hour, times the calibration clips. Of `n + 1` values, each is
-/// equally likely to be the greatest, so the share beyond the range of `n` is proportional to `1 / n`. Cell states must
-/// not saturate at all.
-const MOST_SATURATED: f64 = 96.0 * 5e-4;
+/// Largest share of saturated values in a layer's outputs over an hour. Cell states must not saturate at all.
+const MOST_SATURATED: f64 = 5e-4;
+/// The same with a part of the data, times the calibration clips. The share of values beyond the greatest of `n` is about
+/// `1 / n` on average and has the same standard deviation; three of these are added.
+const MOST_SATURATED_IN_PART: f64 = 4.0 * 96.0 * MOST_SATURATED;
 /// Name and cell clip. LSTM_S was trained on single seconds, and its cells accumulate: in f32 its cell state grows to
 /// 60,000 in an hour. The clip keeps it to the range of its windows.
 const ENDLESS: [(&str, Option<f32>); 2] = [("GRU_S", None), ("LSTM_S", Some(30.0))];
@@ -243,7 +244,8 @@ impl Hour {
 #[test]
 fn an_hour_of_one_state_neither_drifts_nor_saturates() {
     let Some(data) = data("an_hour_of_one_state_neither_drifts_nor_saturates") else { return };
-    let most_saturated = MOST_SATURATED / data.calibration.len() as f64;
+    let in_part = MOST_SATURATED_IN_PART / data.calibration.len() as f64;
+    let most_saturated = if data::is_whole() { MOST_SATURATED } else { in_part };
     let done = in_parallel(ENDLESS.len(), |model| {
         let name = ENDLESS[model].0;
         let Endless { canonical, float, image, hour } = Endless::new(&data, ENDLESS[model]);
