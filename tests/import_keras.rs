@@ -415,7 +415,7 @@ fn weights_alone_ask_for_an_architecture_with_a_draft() {
     for name in ["keras2/weights.h5", "keras3/weights.weights.h5", "keras1/weights.weights.h5"] {
         match import(&sample(name), &ALONE) {
             Err(ImportError::NeedsArchitecture { draft, .. }) => {
-                let description: tidegate_model::format::Description =
+                let description: Description =
                     serde_json::from_str(&draft).unwrap_or_else(|error| panic!("{name}: {error}: {draft}"));
                 assert_eq!(description.layers.len(), 3, "{name}: {draft}");
             }

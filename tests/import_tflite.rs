@@ -391,6 +391,9 @@ fn unsupported_features_are_refused_with_node_operator_and_attribute() {
         (changed(kind(15), &[0]), format!("{LSTM}its input 1")),
         (changed(scale(26), &float(0.5)), format!("{SOFTMAX}its output has scale 0.5")),
         (changed(|at| at.field(at.options(3), 0), &float(-2.0)), format!("{SOFTMAX}attribute beta is -2")),
+        // Fields of a newer schema, and options of another operator.
+        (changed(code(3), &[114]), "(op QUANTIZE): attribute number 0 is not known".into()),
+        (changed(|at| at.field(at.operator(3), 3), &[8]), format!("{SOFTMAX}its options are of type 8, not 9")),
         (changed(list(2, 0), &26_i32.to_le_bytes()), "is not computed by an earlier operator".into()),
         (changed(list(2, 0), &99_i32.to_le_bytes()), "it has no tensor 99".into()),
     ]

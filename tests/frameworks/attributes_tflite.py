@@ -22,19 +22,19 @@ FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tflite")
 # Operators, the sample that has them, and the values of their options.
 OPS = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": ("float_last", dict(
-        fusedActivationFunction=[1], cellClip=[0.2], projClip=[0.2], timeMajor=[True], asymmetricQuantizeInputs=[True],
+        fusedActivationFunction=[1], cellClip=[0.01], projClip=[0.2], timeMajor=[True], asymmetricQuantizeInputs=[True],
         diagonalRecurrentTensors=[True])),
     "FULLY_CONNECTED": ("float_last", dict(
-        fusedActivationFunction=[1, 2, 3, 5], weightsFormat=[1], keepNumDims=[True], asymmetricQuantizeInputs=[True],
+        fusedActivationFunction=[0, 1, 2, 3, 5], weightsFormat=[1], keepNumDims=[True], asymmetricQuantizeInputs=[True],
         quantizedBiasType=[4], quantSpec=[])),
     "STRIDED_SLICE": ("float_last", dict(
         # The sample takes the last step and removes its dimension.
         beginMask=[0], endMask=[7], ellipsisMask=[1], newAxisMask=[1], shrinkAxisMask=[], offset=[True])),
     "SOFTMAX": ("float_last", dict(beta=[0.5])),
-    "CONV_2D": ("float_conv_alone", dict(
+    "CONV_2D": ("float_conv", dict(
         # These change the shapes of the tensors behind the operator; the samples in tests/frameworks/tflite have both.
         padding=[], strideW=[], strideH=[],
-        fusedActivationFunction=[1, 2, 3], dilationWFactor=[3],
+        fusedActivationFunction=[0, 2, 3], dilationWFactor=[3],
         dilationHFactor=[3], quantizedBiasType=[4])),
     "RESHAPE": ("float_conv_alone", dict(newShape=[[1, -1]])),
 }
