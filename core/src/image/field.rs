@@ -12,7 +12,7 @@ pub const FORMAT_VERSION: u16 = 1;
 pub const ALIGNMENT: usize = 16;
 /// Maximum number of sections in an image.
 pub const MAX_SECTIONS: u16 = 64;
-/// Maximum number of nodes in an image. For each node, `parse` visits all nodes before it.
+/// Maximum number of nodes in an image.
 pub const MAX_NODES: u32 = 1 << 10;
 /// Maximum number of inputs, and of outputs, in an image.
 pub const MAX_PORTS: u16 = 1 << 8;
