@@ -32,10 +32,7 @@ fn of_slots(bytes: usize, live: usize) -> AlignedBytes {
     let mut image = Crafted::new(Numeric::F32, Layout::Portable);
     let x = image.slot(1);
     let mut slots = vec![(x, 1)];
-    slots.extend((1..live).map(|_| (0, 1)));
-    for index in 1..live {
-        slots[index].0 = image.identity(&[(x, 1)]);
-    }
+    slots.extend((1..live).map(|_| (image.identity(&[(x, 1)]), 1)));
     let mut last = x;
     // In an order in which neighbours are apart.
     let reads: Vec<_> = (0..SLOTS).map(|index| slots[index * 617 % slots.len()]).collect();

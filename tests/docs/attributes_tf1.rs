@@ -47,8 +47,8 @@ fn every_attribute_of_tensorflow_s_ops_is_honoured_harmless_or_refused() {
         .map(|entry| entry.expect("it can be read").path())
         .collect();
     files.sort();
-    let (mut found, mut count): (BTreeMap<(String, String), Outcome>, BTreeMap<(String, String), usize>) =
-        Default::default();
+    let mut found: BTreeMap<(String, String), Outcome> = BTreeMap::new();
+    let mut count: BTreeMap<(String, String), usize> = BTreeMap::new();
     for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "pb")) {
         let nodes = graphdef::decode(&fs::read(file).expect("it can be read")).expect("it is a graph");
         let window = (file.to_string_lossy().contains("open")).then_some(9);

@@ -182,7 +182,10 @@ fn kept(target: &str, input: &[u8]) -> PathBuf {
 }
 
 /// The input that runs and when it started, seen by a thread that ends the process if it hangs.
-struct Running(Arc<Mutex<Option<(Instant, Vec<u8>)>>>);
+struct Running(Arc<Mutex<Option<Input>>>);
+
+/// When an input started, and its bytes.
+type Input = (Instant, Vec<u8>);
 
 impl Running {
     fn watched(target: &'static str) -> Self {

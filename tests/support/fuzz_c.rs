@@ -135,9 +135,9 @@ unsafe fn one(call: usize, objects: &mut Objects, image: &[u8], a: &mut Argument
     // A call without a model does not know its image.
     let own = |object: *mut u8, words: *mut u32| [object, words.cast::<u8>(), ptr::null_mut()];
     a.own = match call {
-        1..=4 => [model.cast(), model.cast(), ptr::null_mut()],
+        1..=4 => [model.cast(), model.cast(), image_start],
         7..=9 => own(state.cast(), of_state),
-        20..=24 => own(state.cast(), of_state),
+        20..=24 => [state.cast(), of_state.cast(), image_start],
         _ => [ptr::null_mut(); 3],
     };
     let words_len =

@@ -94,7 +94,7 @@ pub fn restore(data: &[u8]) -> Outcome {
     let mut again = vec![0; saved.len()];
     assert_eq!(state.save(&mut again), Ok(saved.len()));
     let before = again.clone();
-    let restored = state.restore(&saved);
+    let restored = model.restore(&mut state, &saved);
     assert_eq!(state.save(&mut again), Ok(saved.len()));
     if restored.is_err() {
         assert!(again == before, "a refused state has changed the values");

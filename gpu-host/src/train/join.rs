@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use sha2::{Digest, Sha256};
 
 use super::channel::{Channel, Nonce, Side, read_by};
-use super::place::{Place, SILENCE, WorldError};
+use super::error::WorldError;
+use super::place::{Place, SILENCE};
 use super::secret::{Secret, SecretFile, random};
 
 /// Time limit for all processes to connect. Some start later or read their data more slowly.

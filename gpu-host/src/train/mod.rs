@@ -7,6 +7,7 @@ mod aware;
 mod channel;
 mod data;
 mod epoch;
+mod error;
 mod join;
 mod machine;
 mod place;
@@ -35,8 +36,9 @@ use aware::Aware;
 use data::{Data, Hearing};
 pub use epoch::streams;
 use epoch::{Course, epoch};
+pub use error::WorldError;
 pub use machine::{Machine, Wanted};
-pub use place::{Place, WorldError};
+pub use place::Place;
 use resume::Progress;
 pub use settings::Settings;
 

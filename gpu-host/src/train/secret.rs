@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use super::place::WorldError;
+use super::error::WorldError;
 
 /// The environment variable that holds the secret.
 pub(super) const VARIABLE: &str = "TIDEGATE_SECRET";

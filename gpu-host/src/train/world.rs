@@ -8,8 +8,9 @@ use std::io;
 use std::path::Path;
 
 use super::channel::Channel;
+use super::error::WorldError;
 use super::join::JOIN;
-use super::place::{Place, WorldError, lost};
+use super::place::{Place, lost};
 
 /// Largest size of shared bytes: that of any file that is read.
 const MOST: u64 = 512 << 20;

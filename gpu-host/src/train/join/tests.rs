@@ -241,9 +241,9 @@ fn no_packet_of_a_stranger_ends_rank_0() {
                     // Bytes are missing at the end, or one too many at any place.
                     let (mut bytes, at) = (right.clone(), any(&mut random, FIRST));
                     if round % 4 == 0 {
-                        bytes.truncate(bytes.len() - 1 - at % 9)
+                        bytes.truncate(bytes.len() - 1 - at % 9);
                     } else {
-                        bytes.insert(at, !bytes[at])
+                        bytes.insert(at, !bytes[at]);
                     }
                     bytes
                 }
