@@ -83,7 +83,8 @@ fn lines(numeric: Numeric) -> Vec<String> {
     lines
 }
 
-/// A model trained by `tidegate-gpu train` makes the same decisions here and in the firmware.
+/// A model trained by `tidegate-gpu train` makes the same decisions here and in the firmware. A test of the command line
+/// (`tools/cli/tests/cli/evaluated.rs`) compares the firmware with `tidegate eval`.
 #[test]
 fn firmware_and_host_decide_alike_with_the_trained_model() {
     let image = ImageBuffer::new(&std::fs::read(repository("assets/keywords/keywords.tgi")).unwrap());

@@ -146,18 +146,19 @@ fn integer_decisions_match_those_of_floats() {
     }
 }
 
-/// Largest share of saturated values in a layer's outputs over an hour. Cell states must not saturate at all.
+/// Largest share of saturated values in a layer's outputs over an hour: one in 2,000. Cell states must not saturate at
+/// all. This is a requirement that was set after the first figures.
 const MOST_SATURATED: f64 = 5e-4;
 /// The same with a part of the data, times the calibration clips. The share of values beyond the greatest of `n` is about
 /// `1 / n` on average and has the same standard deviation; three of these are added.
 const MOST_SATURATED_IN_PART: f64 = 4.0 * 96.0 * MOST_SATURATED;
-/// Name and cell clip. LSTM_S was trained on single seconds, and its cells accumulate: in f32 its cell state grows to
-/// 60,000 in an hour. The clip keeps it to the range of its windows.
-const ENDLESS: [(&str, Option<f32>); 2] = [("GRU_S", None), ("LSTM_S", Some(30.0))];
-/// Largest ratio of the integers' error to the error of f32 with weights rounded to eight bits. The two errors are
-/// independent and the second is no greater than the first. A network feeds either error back for equally long, but if
-/// errors of 16-bit arithmetic accumulated, integers would fall behind. This test is a safeguard: the test of every
-/// step below detects even smaller biases.
+/// Name and cell clip. LSTM_S and Basic_LSTM_S were trained on single seconds, and their cells accumulate: in f32 the
+/// cell state of LSTM_S grows to 60,000 in an hour. The clip keeps it to the range of its windows.
+const ENDLESS: [(&str, Option<f32>); 3] = [("GRU_S", None), ("LSTM_S", Some(30.0)), ("Basic_LSTM_S", Some(30.0))];
+/// Largest ratio of the integers' error to the error of f32 with weights rounded to eight bits. It is a requirement, not
+/// a bound: 16-bit arithmetic must not add more error than 8-bit weights alone. Two independent errors of the same size
+/// give the square root of 2. If errors accumulated in a state, the ratio would grow over the hour, so the requirement
+/// holds for all of it and for each ten minutes. The test of every step below finds even smaller biases.
 const MOST_OF_ROUNDING: f64 = std::f64::consts::SQRT_2;
 
 /// Clips in the stream of an endless state, at least. A part of the data has fewer, so all of them pass more than once.
@@ -213,7 +214,7 @@ fn with_rounded_weights(model: &Canonical) -> Canonical {
     model
 }
 
-/// A measure over an hour: over all of it, for each ten minutes, and for the last ten.
+/// A measure over an hour: over all of it, for each ten minutes, and for the last ten, which overlap those before.
 struct Hour {
     whole: f64,
     parts: Vec<f64>,
@@ -226,8 +227,9 @@ impl Hour {
         Self { whole: of(0, steps), parts: ends.map(|end| of(end - part, end)).collect() }
     }
 
-    fn last(&self) -> f64 {
-        self.parts[self.parts.len() - 1]
+    /// The whole, then the parts.
+    fn all(&self) -> impl Iterator<Item = f64> {
+        [self.whole].into_iter().chain(self.parts.iter().copied())
     }
 
     fn text(&self) -> String {
@@ -301,7 +303,7 @@ fn an_hour_of_one_state_neither_drifts_nor_saturates() {
             assert!(saturated as f64 <= most * values as f64, "{name} {of}");
         }
         for ((of, integers), (_, rounded)) in integers.iter().zip(&rounded) {
-            for (integers, rounded) in [(integers.whole, rounded.whole), (integers.last(), rounded.last())] {
+            for (integers, rounded) in integers.all().zip(rounded.all()) {
                 assert!(integers <= MOST_OF_ROUNDING * rounded, "{name} {of}: {integers}, rounded weights {rounded}");
             }
         }

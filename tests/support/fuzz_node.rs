@@ -201,10 +201,20 @@ fn integer_tensors(
                         // Usually values that the format defines.
                         factors.fill_with(|| if byte() == 255 { 3 } else { 1 << (byte() % 5) });
                     }
+                    if byte() != 255 {
+                        clear(&mut block, numeric, layout, cols);
+                    }
                     weights.extend(block);
                 }
             }
-            Storage::Weights(_) => weights.extend((0..elements).map(|_| byte())),
+            Storage::Weights(_) => {
+                let start = weights.len();
+                weights.extend((0..elements).map(|_| byte()));
+                let cols = tensor.cols.as_ref().map_or(Some(1), |cols| draft.sizes().dim(cols))?;
+                let blocks = weights[start..].chunks_exact_mut(layout.block_bytes(numeric, cols)?.max(1));
+                // Seldom anything but zero.
+                blocks.filter(|_| byte() != 255).for_each(|block| clear(block, numeric, layout, cols));
+            }
             // At least as long as any storage.
             _ => weights.extend((0..4 * elements).map(|_| byte())),
         }
@@ -215,6 +225,22 @@ fn integer_tensors(
     }
     weights.resize(weights.len().max(16), 0);
     Some((tensors, weights))
+}
+
+/// Sets the weights that pad the columns of a block to zero, as `parse` requires.
+fn clear(block: &mut [u8], numeric: Numeric, layout: Layout, cols: usize) {
+    let zero = layout.code_of(numeric, 0);
+    for col in cols..cols.next_multiple_of(layout.columns(numeric)) {
+        for place in (0..4).map(|row| layout.place(numeric, row, col)) {
+            match numeric {
+                Numeric::I4x16 => {
+                    let shift = 4 * (place % 2);
+                    block[place / 2] = block[place / 2] & !(15 << shift) | zero << shift;
+                }
+                _ => block[place] = zero,
+            }
+        }
+    }
 }
 
 /// Number of elements of a tensor whose columns are padded to a multiple.
