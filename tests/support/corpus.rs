@@ -52,8 +52,9 @@ impl Corpus {
         accepted
     }
 
-    /// Runs `body` on seeded mutations of the inputs, for as many seconds as [`SECONDS`] says. A share of what `cargo xtask
-    /// soak` does with libFuzzer, without a build of its own. An input that fails is kept in `target/fuzz-failed`.
+    /// Runs `body` on seeded mutations of the inputs, for as many seconds as `TIDEGATE_MUTATION_SECONDS` says, otherwise for
+    /// one. This is a share of what `cargo xtask soak` does with libFuzzer, without a build of its own. An input that fails
+    /// is kept in `target/fuzz-failed`.
     pub fn mutate<T>(&self, body: impl Fn(&[u8]) -> T) {
         let seconds = std::env::var(SECONDS).map_or(DEFAULT_SECONDS, |text| text.parse().expect("a number of seconds"));
         let finds = self.finds();

@@ -163,7 +163,7 @@ impl Output {
 }
 
 impl Total {
-    /// See [`hosts`]. A share of it, part of Miri's and of NEON's tests, takes minutes less.
+    /// The tests of [`hosts()`]. A share of it, part of Miri's and of NEON's tests, takes minutes less.
     fn hosts(&mut self, race_seconds: u32, share: bool) -> Result<(), Failure> {
         match install::nightly() {
             Ok(()) => {
