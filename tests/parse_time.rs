@@ -93,15 +93,26 @@ fn images_of_16_mb_parse_in_50_ms_whatever_they_contain() {
     let plain = plain.image(&[("x", x, 1)], &[("y", y, 1)]);
     let mut slow = Vec::new();
     let mut check = |what: &str, image: &AlignedBytes, valid: bool| {
-        let ((result, time), (_, checksum)) = (parsed(image), parsed(&plain));
-        let (bytes, ratio) = (image.get().len(), time.as_secs_f64() / checksum.as_secs_f64());
+        let measured = || {
+            let ((result, time), (_, checksum)) = (parsed(image), parsed(&plain));
+            (result, time, time.as_secs_f64() / checksum.as_secs_f64())
+        };
+        let is_slow = |time: Duration, ratio: f64| time > Duration::from_millis(50) && ratio > 6.0;
+        // Other tests run beside this one. An image that is slow every time is slow.
+        let (mut result, mut time, mut ratio) = measured();
+        for _ in 0..4 {
+            if is_slow(time, ratio) {
+                (result, time, ratio) = measured();
+            }
+        }
+        let bytes = image.get().len();
         eprintln!("{what}: {bytes} bytes, {:.1} ms, {ratio:.1} times the checksum", time.as_secs_f64() * 1e3);
         let expected = matches!(
             (&result, valid),
             (Ok(()), true) | (Err(ImageError::TooLarge { .. } | ImageError::BadSection { .. }), false)
         );
         assert!(expected, "{what}: {result:?}");
-        if time > Duration::from_millis(50) && ratio > 6.0 {
+        if is_slow(time, ratio) {
             slow.push(format!("{what}: {time:?}, {ratio:.1} times the checksum"));
         }
     };

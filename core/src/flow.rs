@@ -96,6 +96,21 @@ impl<const N: usize> Live<N> {
         Self { from, until: None, slots: [(0, 0); N], len: 0 }
     }
 
+    /// The slot at `index`, or one beyond the arena. No index leads to a panic.
+    #[inline(always)]
+    const fn at(&self, index: usize) -> (u32, u32) {
+        match self.slots.split_at_checked(index) {
+            Some((_, [slot, ..])) => *slot,
+            _ => (u32::MAX, u32::MAX),
+        }
+    }
+
+    const fn put(&mut self, index: usize, slot: (u32, u32)) {
+        if let Some((_, [place, ..])) = self.slots.split_at_mut_checked(index) {
+            *place = slot;
+        }
+    }
+
     const fn covers(&self, start: u32) -> bool {
         start >= self.from
             && match self.until {
@@ -111,7 +126,7 @@ impl<const N: usize> Live<N> {
         let (mut first, mut left) = (0, self.len);
         while left > 0 {
             let half = left.div_ceil(2);
-            first += if self.slots[first + half - 1].1 <= element { half } else { 0 };
+            first += if self.at(first + half - 1).1 <= element { half } else { 0 };
             left -= half;
         }
         first
@@ -124,7 +139,8 @@ impl<const N: usize> Live<N> {
             return true;
         }
         let index = self.first_after(start);
-        index < self.len && self.slots[index].0 == start && self.slots[index].1 == start + elements
+        let slot = self.at(index);
+        index < self.len && slot.0 == start && slot.1 == start + elements
     }
 
     /// Replaces the slots that overlap the written one.
@@ -132,7 +148,7 @@ impl<const N: usize> Live<N> {
         let end = start + elements;
         let first = self.first_after(start);
         let mut last = first;
-        while last < self.len && self.slots[last].0 < end {
+        while last < self.len && self.at(last).0 < end {
             last += 1;
         }
         let mut next = first;
@@ -144,13 +160,13 @@ impl<const N: usize> Live<N> {
                 }
                 last += 1;
             }
-            self.slots[first] = (start, end);
+            self.put(first, (start, end));
             next += 1;
         }
         // Closes the gap.
         let gap = last - next;
         while gap > 0 && last < self.len {
-            self.slots[last - gap] = self.slots[last];
+            self.put(last - gap, self.at(last));
             last += 1;
         }
         self.len -= gap;
@@ -165,11 +181,11 @@ impl<const N: usize> Live<N> {
                 return;
             }
             self.len -= 1;
-            self.until = Some(self.slots[self.len].0);
+            self.until = Some(self.at(self.len).0);
         }
         let mut place = self.len;
         while place > index {
-            self.slots[place] = self.slots[place - 1];
+            self.put(place, self.at(place - 1));
             place -= 1;
         }
         self.len += 1;

@@ -7,6 +7,7 @@ use std::io;
 use thiserror::Error;
 
 use crate::budget::TooCostly;
+use crate::data::one_line;
 
 /// A tensor's dimensions as errors print them: `472 x 10`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +95,7 @@ pub enum ImportError {
     NeedsWindow { what: String },
     #[error("its architecture is not in the file, and {reason}; with --arch, this could be it: {draft}")]
     NeedsArchitecture { reason: String, draft: String },
-    #[error("layer {layer:?} ({class}): {source}")]
+    #[error("layer {layer:?} ({}): {source}", one_line(class))]
     Layer { layer: String, class: String, source: Box<Self> },
     #[error("the architecture's {0}")]
     Description(String),
