@@ -138,10 +138,10 @@ impl Layout {
             let mut row = 0;
             while row < 4 {
                 let place = self.place(numeric, row, col);
-                if halves {
-                    mask[place / 2] |= 15 << (4 * (place % 2));
-                } else {
-                    mask[place] = 0xFF;
+                let (place, bits) = if halves { (place / 2, 15 << (4 * (place % 2))) } else { (place, 0xFF) };
+                // Without indices that could lead to a panic.
+                if let Some((_, [byte, ..])) = mask.split_at_mut_checked(place) {
+                    *byte |= bits;
                 }
                 row += 1;
             }
@@ -154,13 +154,13 @@ impl Layout {
             && let Some(start) = block_bytes.checked_sub(len + behind)
         {
             let (_, mut tail) = block.split_at(start);
-            let (mut at, mut other) = (0, 0);
-            while let [byte, following @ ..] = tail
+            let (mut bits, mut at, mut other) = (mask.as_slice(), 0, 0);
+            while let ([byte, following @ ..], [bit, others @ ..]) = (tail, bits)
                 && at < len
             {
-                other |= (*byte ^ zero) & mask[at];
+                other |= (*byte ^ zero) & *bit;
                 at += 1;
-                tail = following;
+                (tail, bits) = (following, others);
             }
             if other != 0 {
                 return false;
