@@ -24,7 +24,7 @@ pub(crate) const fn first_refused(text: &[u8], lines: bool) -> Option<usize> {
         let mut may_begin = (control | (low + all(1)) & !word) & all(0x80);
         may_begin |= is_byte(word, 0xC2) | is_byte(word, 0xD8) | is_byte(word, 0xE2);
         while may_begin != 0 {
-            let (_, from) = rest.split_at(may_begin.trailing_zeros() as usize / 8);
+            let Some((_, from)) = rest.split_at_checked(may_begin.trailing_zeros() as usize / 8) else { break };
             if begins_unseen(from) {
                 return Some(text.len() - from.len());
             }
