@@ -56,7 +56,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// What reading a file cost: bytes at once, and time on a processor.
+/// The cost of reading a file: bytes in use at once, and time of a processor.
 fn cost(read: impl FnOnce()) -> (usize, Duration) {
     let before = USED.load(Relaxed);
     MOST.store(before, Relaxed);

@@ -200,7 +200,7 @@ mod tests {
 
     use super::Live;
 
-    /// What a program does to the arena.
+    /// An access to the arena.
     #[derive(Clone, Copy, Debug)]
     enum Access {
         Read(u32, u32),

@@ -255,7 +255,7 @@ fn enter<E: Number, P: Crosses<E>>(model: &Model<'_>, inputs: &[&[P]], from: usi
 }
 
 /// Runs nodes until one has no output; returns whether the last one was reached. `None` if a node does not fit the model.
-/// It is inlined into its only caller, so that the records of a constant model are constants.
+/// Inlined into its only caller, so that the records of a constant model are constants.
 #[inline(always)]
 fn run<E: Number>(
     mut nodes: Nodes<'_, '_>,

@@ -16,7 +16,7 @@ pub struct Work {
     pub bytes: u64,
 }
 
-/// What [`Limits`] bound.
+/// A quantity that [`Limits`] bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

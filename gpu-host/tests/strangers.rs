@@ -19,7 +19,7 @@ const BEFORE: [usize; 2] = [32, 104];
 /// Bytes before the first message of the training: after the nonce of rank 0 follow its verdict and a tag.
 const JOINED: [usize; 2] = [32 + 1 + 32, 104];
 
-/// What a relay does to the bytes of a direction.
+/// A change that a relay makes to the bytes of a direction.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Flip { bit: usize },

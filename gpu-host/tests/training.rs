@@ -16,7 +16,7 @@ use tidegate_model::runner::{classify, run, run_part};
 
 use crate::lesson::{FEATURES, Lesson, STEPS, json, sequences};
 use tidegate_tests::data;
-use tidegate_tests::measured::record;
+use tidegate_tests::measured::{record, recorded};
 use tidegate_tests::tolerance::worst;
 
 /// The written model makes the decisions that the reported accuracy counts.
@@ -368,13 +368,17 @@ fn a_model_for_sounds_has_the_reported_accuracy() {
     assert!(lesson.refused(&[&more[..], &["--background", "rain"]].concat()).contains("\"rain\""));
 }
 
-/// Records the figures that the documentation shows, if they are of the whole data. Another machine may round differently and be right on a few others.
+/// Compares a training on the whole data with the record that the documentation shows. Another machine may round
+/// differently and be right on a few others: as many as three standard deviations of the number of mistakes.
 fn note(name: &str, report: &serde_json::Value) {
     let held_out = report["held_out"].as_u64().unwrap();
     let right = (report["accuracy"].as_f64().unwrap() * held_out as f64).round() as u64;
     let best_batch = (report["best_batch"].as_f64().unwrap() * 1000.0).round() / 1000.0;
     if data::is_whole() {
         record(name, &serde_json::json!({"held_out": held_out, "right": right, "best_batch": best_batch}));
+        let before = recorded(name)["right"].as_u64().unwrap();
+        let most = 3.0 * ((held_out - before) as f64).sqrt();
+        assert!(right.abs_diff(before) as f64 <= most, "{right} are right, recorded {before}");
     }
 }
 

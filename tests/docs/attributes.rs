@@ -1,6 +1,6 @@
-//! What every importer does with every attribute, found out by importing: `frameworks/attributes/*.zip` hold a model for
-//! each attribute of each supported layer or operator, as its framework wrote it, and the output that the framework
-//! computed. An attribute is
+//! Each attribute of a layer or operator is imported, and the result is classified. `frameworks/attributes/*.zip` hold a
+//! model for each attribute of each supported layer or operator, as its framework wrote it, and the output that the
+//! framework computed. An attribute is
 //!
 //! - honoured if the output differs from that of the default and the imported model computes it,
 //! - harmless if the output is that of the default and the imported model computes it,

@@ -1,6 +1,6 @@
-//! What the importer of TensorFlow's graphs does with every attribute of the ops in the graphs of
-//! `frameworks/tf1_graph`. One attribute of one node is changed. It is refused if the error names it, honoured if the
-//! model differs or the changed graph no longer fits together, and harmless if the model is the same.
+//! Each attribute of each op in the graphs of `frameworks/tf1_graph` is changed in one node, and the graph is imported.
+//! The attribute is refused if the error names it, honoured if the model differs or the changed graph no longer fits
+//! together, and harmless if the model is the same.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,6 +1,6 @@
-//! What the importer of PyTorch does with every argument that a layer of an `--arch` file may have. The arguments are
+//! Each argument that a layer of an `--arch` file may have is imported, and the result is classified. The arguments are
 //! those of PyTorch 2.5. An argument is honoured if the model differs from that of the default, and harmless if the model
-//! is the same. `frameworks.rs` compares the numbers of the honoured ones with PyTorch's.
+//! is the same. Numbers are not compared here: `frameworks/torch` holds outputs of PyTorch for the common ones.
 
 use std::collections::BTreeMap;
 

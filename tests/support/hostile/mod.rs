@@ -15,7 +15,7 @@ use std::io::{Cursor, Write};
 pub struct Hostile {
     /// Name of the file, with the extension by which the tools recognize data.
     pub file: &'static str,
-    /// Its content.
+    /// Content of the file.
     pub bytes: Vec<u8>,
 }
 

@@ -1,5 +1,5 @@
-//! What reading a file may cost. Every reader subtracts the memory that it needs before it uses it, so that a small
-//! hostile file is refused instead of taking gigabytes.
+//! The memory that reading a file may take. Every reader subtracts the memory that it needs before it uses it, so that a
+//! small hostile file is refused instead of taking gigabytes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +16,7 @@ const UNCOUNTED: u64 = 16 << 20;
 /// Memory of a weight in bytes: an f32 in the importer, in the model and in the image.
 pub(crate) const WEIGHT: usize = 12;
 
-/// What [`allow`] was given, or 0.
+/// The number given to [`allow`], or 0.
 static ALLOWED: AtomicU64 = AtomicU64::new(0);
 
 /// Sets how many bytes of memory reading a file may take, in place of 8 times its length and 64 MiB. Applies to all

@@ -41,7 +41,7 @@ fn firmware_and_boards() -> Result<(), Failure> {
 
 fn workspace() -> Result<(), Failure> {
     step("no circles of files", circles::check)?;
-    step("licences, sources and duplicates of dependencies", dependencies::check)?;
+    step("licenses, sources and duplicates of dependencies", dependencies::check)?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--release", "--locked", "--", "-D", "warnings"];
     run_command("clippy", cargo(".", &clippy))?;
     // In the build folder of the workspace, whose dependencies it shares. A lint needs no libFuzzer, which takes a minute to

@@ -1,5 +1,4 @@
-//! What is built from the registry: licences, sources and duplicates, as `deny.toml` allows them, and a bill of
-//! materials.
+//! Dependencies: their licenses, sources and duplicates, as `deny.toml` allows them, and a bill of materials.
 //!
 //! `cargo deny check` checks the same and more, but takes minutes to compile.
 
@@ -114,7 +113,7 @@ impl Deny {
         if !self.sources.allow_registry.iter().any(|registry| *source == format!("registry+{registry}")) {
             return Some(format!("{name} {version} is from {source}, which deny.toml does not allow"));
         }
-        let Some(license) = &package.license else { return Some(format!("{name} {version} states no licence")) };
+        let Some(license) = &package.license else { return Some(format!("{name} {version} states no license")) };
         let exceptions = self.licenses.exceptions.iter().filter(|exception| exception.name == *name);
         let allowed: BTreeSet<&str> = self
             .licenses
@@ -126,7 +125,7 @@ impl Deny {
         let is_allowed = Expression::parse_mode(license, ParseMode::LAX).is_ok_and(|expression| {
             expression.evaluate(|required| required.license.id().is_some_and(|id| allowed.contains(id.name)))
         });
-        (!is_allowed).then(|| format!("{name} {version} has the licence {license}, which deny.toml does not allow"))
+        (!is_allowed).then(|| format!("{name} {version} has the license {license}, which deny.toml does not allow"))
     }
 
     fn duplicates(&self, packages: &[Package]) -> Vec<String> {
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn licences_and_sources_that_are_not_listed_are_refused() {
+    fn licenses_and_sources_that_are_not_listed_are_refused() {
         let refused = |name, license, source| deny().refuses(&package(name, "1.0.0", license, source)).is_some();
         assert!(!refused("a", "MIT OR GPL-3.0", "registry+https://registry"));
         assert!(!refused("a", "Unlicense/MIT", "registry+https://registry"));

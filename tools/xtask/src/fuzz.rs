@@ -24,7 +24,7 @@ const INPUT_SECONDS: u32 = 10;
 /// Maximum length of an input in bytes.
 const MAX_LEN: u32 = 1 << 16;
 
-/// What a target has run.
+/// Work that a target has done.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub struct Ran {
     /// Number of inputs.

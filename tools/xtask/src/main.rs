@@ -55,7 +55,7 @@ enum Task {
     Circles,
     /// Pack the published crates and compile the packages
     Package,
-    /// Check the licences, sources and duplicates of all dependencies against deny.toml
+    /// Check the licenses, sources and duplicates of all dependencies against deny.toml
     Deny,
     /// Print the bill of materials of a package in CycloneDX
     Sbom {

@@ -1,5 +1,5 @@
-//! What takes hours: the fuzz targets for millions of inputs each, Miri, the thread sanitizer and NEON. Each result is
-//! recorded in `tests/soak.json` with its commit and date, and `tests/bars.rs` holds the record to its bars.
+//! Checks that take hours: the fuzz targets for millions of inputs each, Miri, the thread sanitizer and NEON. Each result
+//! is recorded in `tests/soak.json` with its commit and date.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -64,7 +64,7 @@ pub fn run(targets: Vec<String>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a command prints, without the end of its line.
+/// Output of a command, without the end of its line.
 fn printed(program: &str, arguments: &[&str]) -> Result<String, Failure> {
     let mut command = Command::new(program);
     command.current_dir(root()).args(arguments);

@@ -203,7 +203,7 @@ fn a_process_that_trains_something_else_is_named() {
     }
 }
 
-/// What a process with this secret would answer to a nonce of rank 0.
+/// The answer of a process with this secret to a nonce of rank 0.
 fn first_bytes(secret: &str, nonce: &Nonce, own: &Nonce) -> Vec<u8> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
