@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use tidegate::{Model, Numeric, Schedule};
+use tidegate_model::backend::Engine;
 use tidegate_model::canonical::{Canonical, Port, Tensor};
 use tidegate_model::data::{read_audio_at, read_index, read_index_splits, read_tensors};
 use tidegate_model::format;
@@ -92,9 +93,9 @@ fn image(model: &str, numeric: Numeric) -> ImageBuffer {
 }
 
 /// Logits and posteriors after the last frame.
-fn outcome(model: &Model<'_>, features: &[f32]) -> (Vec<f32>, Vec<f32>) {
-    let sequence = run(model, &[features], None).unwrap();
-    let last = |rows: &[f32]| rows[rows.len() - model.output_size()..].to_vec();
+fn outcome(engine: &Engine<'_>, features: &[f32]) -> (Vec<f32>, Vec<f32>) {
+    let sequence = run(engine, &[features], None).unwrap();
+    let last = |rows: &[f32]| rows[rows.len() - engine.model().output_size()..].to_vec();
     let [.., logits, _softmax] = &sequence.layers[..] else { panic!("there is a layer before the softmax") };
     (last(logits), last(&sequence.outputs[0]))
 }
@@ -125,12 +126,15 @@ fn clips_are_classified_as_tensorflow_classifies_them() {
         for (numeric, margin) in [(Numeric::F32, F32_CLIPS), (Numeric::F16, F16_CLIPS)] {
             let (image, margin) = (image(name, numeric), data::allowed(margin, 1680, clips));
             let model = image.model().unwrap();
-            let outcomes = in_parallel(clips, |clip| outcome(&model, &clip_features[clip]));
+            // f32 runs on the engine of a microcontroller, f16 in less time on the fused kernels, which `fused.rs` compares
+            // with it.
+            let engine = if numeric == Numeric::F32 { Engine::Scalar(model) } else { Engine::fused(&model) };
+            let outcomes = in_parallel(clips, |clip| outcome(&engine, &clip_features[clip]));
             let correct = data.right(outcomes.iter().map(|(_, posteriors)| &posteriors[..]));
             let numeric = numeric.name();
             let from_audio = worst(outcomes.iter().zip(&reference).map(|((logits, _), row)| (&logits[..], *row)));
             let heard = data.features(&model);
-            let computed = in_parallel(heard.len(), |k| outcome(&model, heard[k].1).0);
+            let computed = in_parallel(heard.len(), |k| outcome(&engine, heard[k].1).0);
             let rows = computed.iter().zip(&heard).map(|(logits, (clip, _))| (&logits[..], reference[*clip]));
             let from_features = worst(rows);
             println!(
@@ -192,13 +196,15 @@ fn a_windowed_stream_is_recognized_and_an_endless_state_is_not() {
         .zip(&data.truth)
         .map(|(sound, &truth)| ClipLen { label: data.labels[truth].clone(), len: sound.len() })
         .collect();
-    let endless = model.endless();
-    let mut runs: Vec<(u64, &str, &Model<'_>)> = (0..5).map(|seed| (seed, "windows", &model)).collect();
+    // Hours of sound take minutes with the engine of a microcontroller, which `fused.rs` compares with the fused kernels.
+    let windows = Engine::fused(&model);
+    let endless = windows.endless();
+    let mut runs: Vec<(u64, &str, &Engine<'_>)> = (0..5).map(|seed| (seed, "windows", &windows)).collect();
     runs.push((0, "endless", &endless));
     let scores = in_parallel(runs.len(), |k| {
-        let (seed, _, model) = runs[k];
+        let (seed, _, engine) = runs[k];
         let plan = StreamPlan::new(&clips, 16_000, seed);
-        score_stream(model, model.front_end().unwrap(), &data.sounds, &plan, &data.labels, || {}).unwrap()
+        score_stream(engine, model.front_end().unwrap(), &data.sounds, &plan, &data.labels, || {}).unwrap()
     });
     for ((seed, schedule, _), score) in runs.into_iter().zip(scores) {
         let StreamScore { keywords, right, wrong, missed, seconds, false_alarms_per_hour, .. } = score;

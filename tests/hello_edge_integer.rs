@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate::internals::cell::CellKind;
 use tidegate::{Layout, Model, Numeric, Schedule, State};
+use tidegate_model::backend::Engine;
 use tidegate_model::canonical::{self, Canonical};
 use tidegate_model::compare::Comparison;
 use tidegate_model::data::{Clip, read_audio_at, read_index};
@@ -79,9 +80,9 @@ impl Data {
 }
 
 /// The decision after the last frame.
-fn decide(model: &Model<'_>, features: &[f32]) -> usize {
-    let outputs = run(model, &[features], None).unwrap().outputs;
-    best(&outputs[0][outputs[0].len() - model.output_size()..])
+fn decide(engine: &Engine<'_>, features: &[f32]) -> usize {
+    let outputs = run(engine, &[features], None).unwrap().outputs;
+    best(&outputs[0][outputs[0].len() - engine.model().output_size()..])
 }
 
 #[test]
@@ -96,8 +97,11 @@ fn integer_decisions_match_those_of_floats() {
         let bare = load::packed(Path::new(name), &canonical, Numeric::I8x16).unwrap();
         let bare = bare.model().unwrap();
         let heard = data.features(&bare);
-        let decisions =
-            |model: &Model<'_>, heard: &[Vec<f32>]| in_parallel(data.clips.len(), |clip| decide(model, &heard[clip]));
+        // The fused kernels have the integers' bits, which are compared below, in less time.
+        let decisions = |model: &Model<'_>, heard: &[Vec<f32>]| {
+            let engine = Engine::fused(model);
+            in_parallel(data.clips.len(), |clip| decide(&engine, &heard[clip]))
+        };
         let expected = decisions(&float, &heard_in_f32);
         let counted: Vec<usize> = (0..data.clips.len()).filter(|clip| !data.calibration.contains(clip)).collect();
         let right = |got: &[usize]| counted.iter().filter(|&&clip| got[clip] == data.truth[clip]).count();
@@ -138,8 +142,10 @@ fn integer_decisions_match_those_of_floats() {
                 let image = data.integer(&canonical, &heard, numeric, layout);
                 let other = image.model().unwrap();
                 for clip in (0..data.clips.len()).step_by(data.clips.len() / 10) {
-                    let outputs = [&integer, &other].map(|model| run(model, &[&heard[clip]], None).unwrap().outputs);
+                    let outputs = [Engine::Scalar(integer), Engine::Scalar(other), Engine::fused(&integer)]
+                        .map(|engine| run(&engine, &[&heard[clip]], None).unwrap().outputs);
                     assert_eq!(outputs[0], outputs[1], "{name}, clip {clip}, {}", layout.name());
+                    assert_eq!(outputs[0], outputs[2], "{name}, clip {clip}, fused");
                 }
             }
         }
@@ -257,13 +263,13 @@ fn an_hour_of_one_state_neither_drifts_nor_saturates() {
         let settings = mfcc.settings();
         let ten_minutes = 600 * u64::from(settings.sample_rate) / u64::from(settings.stride_len);
         let decided = |model: &Model<'_>| {
-            let outputs = run(model, &[&hour], None).unwrap().outputs;
+            let outputs = run(Engine::fused(model), &[&hour], None).unwrap().outputs;
             outputs[0].chunks(model.output_size()).map(best).collect::<Vec<usize>>()
         };
         let expected = decided(&float);
         // The relative error of each layer and state against floats, and the share of decisions that differ.
         let measured = |model: &Model<'_>| {
-            let drift = Drift::run(model, &float, &[&hour]).unwrap();
+            let drift = Drift::run(Engine::fused(model), Engine::fused(&float), &[&hour]).unwrap();
             let steps = drift.whole.steps;
             assert!(steps > ten_minutes * if data::is_whole() { 5 } else { 1 }, "{steps} steps are too few");
             let mut hours: Vec<(String, Hour)> = drift
@@ -422,7 +428,8 @@ fn an_integer_stream_is_recognized() {
         .collect();
     let scores = in_parallel(3, |seed| {
         let plan = StreamPlan::new(&clips, 16_000, seed as u64);
-        score_stream(&model, model.front_end().unwrap(), &data.sounds, &plan, &data.labels, || {}).unwrap()
+        score_stream(Engine::fused(&model), model.front_end().unwrap(), &data.sounds, &plan, &data.labels, || {})
+            .unwrap()
     });
     for (seed, score) in scores.into_iter().enumerate() {
         let StreamScore { keywords, right, wrong, false_alarms_per_hour, .. } = score;
