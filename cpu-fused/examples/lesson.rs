@@ -3,13 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use models::{Image, noises};
 use tidegate::internals::{activation::Activation, cell::CellKind, node::Node};
 use tidegate::{Model, State};
 use tidegate_fused::FusedModel;
-
-#[path = "../benches/models.rs"]
-mod models;
+use tidegate_fused_bench::{Image, noises};
 
 const TIME: usize = 70;
 const SIZE: usize = 512;

@@ -1,16 +1,14 @@
-//! Benchmarks of stream steps, whole sequences, batches and loading: `cargo bench -p tidegate-fused`.
+//! Benchmarks of stream steps, whole sequences, batches and loading: `cargo bench -p tidegate-fused-bench`.
 
 #![allow(missing_docs, reason = "what criterion's macros make has none")]
-
-mod models;
 
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use models::{Image, noises};
 use tidegate::internals::cell::CellKind;
 use tidegate::{Batch, Sequence};
 use tidegate_fused::{FusedModel, Isa};
+use tidegate_fused_bench::{Image, noises};
 
 /// One step of a stream: S1 to S3 (LSTM) and S4 (GRU), with equal numbers of inputs and units.
 fn streams(criterion: &mut Criterion) {
