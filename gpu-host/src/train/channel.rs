@@ -56,15 +56,15 @@ impl Way {
 }
 
 /// A connection on which every message is authenticated.
-pub(super) struct Channel {
-    pub(super) stream: TcpStream,
+pub(super) struct Channel<S = TcpStream> {
+    pub(super) stream: S,
     sends: Way,
     receives: Way,
 }
 
-impl Channel {
+impl<S: Read + Write> Channel<S> {
     /// `side` is this side; the nonces are those of rank 0 and of the other rank.
-    pub(super) fn new(stream: TcpStream, secret: &Secret, side: Side, nonces: [&Nonce; 2]) -> Self {
+    pub(super) fn new(stream: S, secret: &Secret, side: Side, nonces: [&Nonce; 2]) -> Self {
         let theirs = if side == Side::First { Side::Other } else { Side::First };
         let [sends, receives] = [side, theirs].map(|from| Way::new(secret, from, nonces));
         Self { stream, sends, receives }
@@ -102,14 +102,16 @@ impl Channel {
     /// Receives a message of `len` bytes. Memory is allocated as the bytes arrive.
     pub(super) fn receive_long(&mut self, len: u64) -> io::Result<Vec<u8>> {
         let (mut message, mut tag) = (Vec::new(), [0; 32]);
-        if (&self.stream).take(len).read_to_end(&mut message)? as u64 != len {
+        if Read::by_ref(&mut self.stream).take(len).read_to_end(&mut message)? as u64 != len {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         self.stream.read_exact(&mut tag)?;
         self.check(&message, &tag)?;
         Ok(message)
     }
+}
 
+impl Channel {
     /// Receives a message before the deadline, even if its bytes arrive slowly.
     pub(super) fn receive_by(&mut self, message: &mut [u8], until: Instant) -> io::Result<()> {
         let mut tag = [0; 32];
@@ -154,7 +156,7 @@ mod tests {
     /// Both ends of a connection, each with its secret and nonces.
     fn ends(secrets: [&str; 2], nonces: [[&Nonce; 2]; 2]) -> [Channel; 2] {
         let [first, other] = connected();
-        let [a, b] = secrets.map(Secret::test);
+        let [a, b] = secrets.map(Secret::fixed);
         [Channel::new(first, &a, Side::First, nonces[0]), Channel::new(other, &b, Side::Other, nonces[1])]
     }
 

@@ -37,11 +37,11 @@ const REPORT: Duration = Duration::from_secs(10);
 
 /// Verdict of rank 0.
 const OTHER: u8 = 0;
-const WELCOME: u8 = 1;
+pub(super) const WELCOME: u8 = 1;
 const TAKEN: u8 = 2;
 
 /// Rank and number of ranks, and the SHA-256 of what is trained.
-type Greeting = [u8; 40];
+pub(super) type Greeting = [u8; 40];
 /// Bytes that another rank sends first: its nonce, the greeting and a tag.
 const FIRST: usize = 32 + 40 + 32;
 
@@ -77,7 +77,7 @@ impl Place {
         self.listen(&found, &greeting, &secret, limit)
     }
 
-    fn greeting(&self, fingerprint: &str) -> Greeting {
+    pub(super) fn greeting(&self, fingerprint: &str) -> Greeting {
         let mut greeting = [0; 40];
         greeting[..4].copy_from_slice(&(self.rank as u32).to_le_bytes());
         greeting[4..8].copy_from_slice(&(self.size as u32).to_le_bytes());
@@ -113,7 +113,7 @@ impl Place {
                     pending.pop_front();
                     ignored.count += 1;
                 }
-                match Pending::new(stream) {
+                match begun(stream) {
                     Ok(new) => pending.push_back(new),
                     Err(_) => ignored.count += 1,
                 }
@@ -123,8 +123,10 @@ impl Place {
                 match one.advance() {
                     Ok(false) => pending.push_back(one),
                     Ok(true) => match one.greeting(secret) {
-                        Ok((channel, greeting)) => welcome(channel, &greeting, own, &mut peers)?,
-                        Err(_) => ignored.count += 1,
+                        Ok((channel, greeting)) if talking(&channel.stream).is_ok() => {
+                            welcome(channel, &greeting, own, &mut peers, is_gone)?;
+                        }
+                        _ => ignored.count += 1,
                     },
                     Err(_) => ignored.count += 1,
                 }
@@ -165,9 +167,8 @@ impl Place {
         let stream = TcpStream::connect((self.address.as_str(), self.port))?;
         let (mut first, own) = ([0; 32], random()?);
         read_by(&stream, &mut first, until)?;
-        let mut channel = Channel::new(talking(stream)?, secret, Side::Other, [&first, &own]);
-        let tag = channel.tag(greeting);
-        channel.stream.write_all(&[&own[..], greeting, &tag].concat())?;
+        talking(&stream)?;
+        let mut channel = offer(stream, greeting, secret, [&first, &own])?;
         let mut verdict = [0];
         channel.receive_by(&mut verdict, until)?;
         channel.stream.set_read_timeout(Some(SILENCE))?;
@@ -175,19 +176,36 @@ impl Place {
     }
 }
 
+/// All others: sends the answer to the nonce of rank 0.
+pub(super) fn offer<S: Read + Write>(
+    stream: S,
+    greeting: &Greeting,
+    secret: &Secret,
+    nonces: [&Nonce; 2],
+) -> io::Result<Channel<S>> {
+    let mut channel = Channel::new(stream, secret, Side::Other, nonces);
+    let tag = channel.tag(greeting);
+    channel.stream.write_all(&[&nonces[1][..], greeting, &tag].concat())?;
+    Ok(channel)
+}
+
 /// A connection to rank 0 whose greeting has not arrived yet.
-struct Pending {
-    stream: TcpStream,
+pub(super) struct Pending<S = TcpStream> {
+    stream: S,
     nonce: Nonce,
     received: Vec<u8>,
     since: Instant,
 }
 
-impl Pending {
+/// Rank 0: a new connection. Reads and writes do not block.
+fn begun(stream: TcpStream) -> io::Result<Pending> {
+    stream.set_nonblocking(true)?;
+    Pending::new(stream, random()?)
+}
+
+impl<S: Read + Write> Pending<S> {
     /// Sends the nonce, which fits into the buffer of a new connection.
-    fn new(mut stream: TcpStream) -> io::Result<Self> {
-        let nonce = random()?;
-        stream.set_nonblocking(true)?;
+    pub(super) fn new(mut stream: S, nonce: Nonce) -> io::Result<Self> {
         stream.write_all(&nonce)?;
         Ok(Self { stream, nonce, received: Vec::with_capacity(FIRST), since: Instant::now() })
     }
@@ -196,7 +214,7 @@ impl Pending {
     ///
     /// # Errors
     /// If the connection has ended, or takes too long.
-    fn advance(&mut self) -> io::Result<bool> {
+    pub(super) fn advance(&mut self) -> io::Result<bool> {
         let mut bytes = [0; FIRST];
         let missing = FIRST - self.received.len();
         match self.stream.read(&mut bytes[..missing]) {
@@ -215,14 +233,13 @@ impl Pending {
     ///
     /// # Errors
     /// If it does not come from a process with the secret.
-    fn greeting(self, secret: &Secret) -> io::Result<(Channel, Greeting)> {
+    pub(super) fn greeting(self, secret: &Secret) -> io::Result<(Channel<S>, Greeting)> {
         let Self { stream, nonce, received, .. } = self;
         let short = || io::Error::from(io::ErrorKind::UnexpectedEof);
         let (other, rest) = received.split_first_chunk().ok_or_else(short)?;
         let (greeting, rest) = rest.split_first_chunk().ok_or_else(short)?;
         let tag = rest.first_chunk().ok_or_else(short)?;
-        stream.set_nonblocking(false)?;
-        let mut channel = Channel::new(talking(stream)?, secret, Side::First, [&nonce, other]);
+        let mut channel = Channel::new(stream, secret, Side::First, [&nonce, other]);
         channel.check(greeting, tag)?;
         Ok((channel, *greeting))
     }
@@ -248,12 +265,13 @@ impl Ignored {
     }
 }
 
-/// Rank 0: answers a process that has the secret.
-fn welcome(
-    mut channel: Channel,
+/// Rank 0: answers a process that has the secret. `is_gone` tells whether a process that had connected is gone.
+pub(super) fn welcome<S: Read + Write>(
+    mut channel: Channel<S>,
     greeting: &Greeting,
     own: &Greeting,
-    peers: &mut [Option<Channel>],
+    peers: &mut [Option<Channel<S>>],
+    is_gone: impl Fn(&S) -> bool,
 ) -> Result<(), WorldError> {
     let rank = u32::from_le_bytes([greeting[0], greeting[1], greeting[2], greeting[3]]) as usize;
     let place = peers.get_mut(rank.wrapping_sub(1)).filter(|_| greeting[4..] == own[4..]);
@@ -272,18 +290,19 @@ fn welcome(
     Ok(())
 }
 
-/// Whether a process that had connected is gone.
+/// Whether the other side of a connection is gone.
 fn is_gone(stream: &TcpStream) -> bool {
     let seen = stream.set_nonblocking(true).and_then(|()| stream.peek(&mut [0]));
     let blocks = stream.set_nonblocking(false).is_ok();
     !blocks || seen.map_or_else(|error| error.kind() != io::ErrorKind::WouldBlock, |bytes| bytes == 0)
 }
 
-fn talking(stream: TcpStream) -> io::Result<TcpStream> {
+/// Sets up a connection for the messages of a training, which block.
+fn talking(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(SILENCE))?;
-    stream.set_write_timeout(Some(SILENCE))?;
-    Ok(stream)
+    stream.set_write_timeout(Some(SILENCE))
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ mod channel;
 mod data;
 mod epoch;
 mod error;
+#[doc(hidden)]
+pub mod fuzz;
 mod join;
 mod machine;
 mod place;

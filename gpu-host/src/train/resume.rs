@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
+use safetensors::{SafeTensorError, SafeTensors};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tidegate_model::data::{DataError, read_bytes};
@@ -44,6 +44,13 @@ struct Header {
 
 impl Progress {
     pub(super) fn save(&self, path: &Path, fingerprint: &str) -> Result<(), DataError> {
+        let file =
+            self.encode(fingerprint).map_err(|error| DataError::new(path, format!("cannot be encoded: {error}")))?;
+        write_atomically(path, |out| out.write_all(&file))
+    }
+
+    /// The bytes of a checkpoint.
+    pub(super) fn encode(&self, fingerprint: &str) -> Result<Vec<u8>, SafeTensorError> {
         let header = Header {
             fingerprint: fingerprint.to_owned(),
             epochs: self.epochs,
@@ -51,8 +58,7 @@ impl Progress {
             adam_steps: self.adam.steps,
             seconds: self.seconds,
         };
-        let invalid = |error: &dyn std::fmt::Display| DataError::new(path, format!("cannot be encoded: {error}"));
-        let text = serde_json::to_string(&header).map_err(|error| invalid(&error))?;
+        let text = serde_json::to_string(&header)?;
         let tensors: [(&str, &[f32]); 6] = [
             ("params", &self.params),
             ("best", &self.best),
@@ -64,12 +70,13 @@ impl Progress {
         let bytes = tensors.map(|(_, data)| data.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>());
         let mut views = Vec::new();
         for ((name, data), bytes) in tensors.iter().zip(&bytes) {
-            let view = TensorView::new(Dtype::F32, vec![data.len()], bytes).map_err(|error| invalid(&error))?;
+            let view = TensorView::new(Dtype::F32, vec![data.len()], bytes)?;
             views.push((*name, view));
         }
         let metadata = HashMap::from([(KEY.to_owned(), text)]);
-        let file = safetensors::serialize(views, Some(metadata)).map_err(|error| invalid(&error))?;
-        write_atomically(path, |out| out.write_all(&file).and_then(|()| out.write_all(&Sha256::digest(&file))))
+        let mut file = safetensors::serialize(views, Some(metadata))?;
+        seal(&mut file);
+        Ok(file)
     }
 
     /// Reads the bytes of a checkpoint; empty if the file does not exist.
@@ -108,7 +115,12 @@ impl Progress {
         };
         let sized =
             |name: &str| tensor(name).and_then(|data| if data.len() == size { Ok(data) } else { Err(damaged(&name)) });
-        let pairs = |name: &str| tensor(name).map(|data| data.as_chunks::<2>().0.to_vec());
+        let pairs = |name: &str| {
+            tensor(name).and_then(|data| match data.as_chunks() {
+                (pairs, []) => Ok(pairs.to_vec()),
+                _ => Err(damaged(&name)),
+            })
+        };
         let found = Self {
             params: sized("params")?,
             best: sized("best")?,
@@ -122,6 +134,11 @@ impl Progress {
         let agree = found.epochs == found.held_out.len() && found.best_epoch < found.epochs.max(1);
         if agree { Ok(Some(found)) } else { Err(damaged(&"its epoch counts disagree")) }
     }
+}
+
+/// Appends the digest of these bytes.
+pub(super) fn seal(bytes: &mut Vec<u8>) {
+    bytes.extend(Sha256::digest(&bytes[..]));
 }
 
 fn damaged(path: &Path, what: &dyn std::fmt::Display) -> DataError {

@@ -45,8 +45,8 @@ impl Secret {
         &self.0
     }
 
-    #[cfg(test)]
-    pub(super) fn test(text: &str) -> Self {
+    /// A secret of the tests and fuzz targets.
+    pub(super) fn fixed(text: &str) -> Self {
         Self(text.as_bytes().to_owned())
     }
 }
@@ -124,7 +124,7 @@ mod tests {
         assert!(of(Some(&file), None).unwrap_err().to_string().contains("has 4097 bytes"));
         let error = of(Some(&folder.path().join("none")), None).unwrap_err().to_string();
         assert!(error.contains("none: cannot be read"), "{error}");
-        assert_eq!(format!("{:?}", Secret::test("visible")), "Secret");
+        assert_eq!(format!("{:?}", Secret::fixed("visible")), "Secret");
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! All processes connect to rank 0 over TCP, which is fast enough for CPUs; GPUs sum through NCCL. Every message is
 //! authenticated ([`Channel`]), and none is encrypted.
 
-use std::io;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 
 use super::channel::Channel;
@@ -24,20 +25,22 @@ impl Place {
 }
 
 /// The processes of a training, seen from one of them.
-pub(super) struct World {
+pub(super) struct World<S = TcpStream> {
     pub(super) rank: usize,
     pub(super) size: usize,
     /// Rank 0 has all others, the others have only rank 0.
-    peers: Vec<Channel>,
+    pub(super) peers: Vec<Channel<S>>,
 }
 
+#[cfg(test)]
 impl World {
     /// A process without connections.
-    #[cfg(test)]
     pub(super) const fn one_of(rank: usize, size: usize) -> Self {
         Self { rank, size, peers: Vec::new() }
     }
+}
 
+impl<S: Read + Write> World<S> {
     /// Selects this process's share of numbered items.
     pub(super) fn own<T>(&self, all: impl Iterator<Item = (usize, T)>) -> impl Iterator<Item = (usize, T)> {
         let (rank, size) = (self.rank, self.size);
@@ -138,7 +141,7 @@ mod tests {
     /// Runs `work` in `size` processes on a free port, as threads.
     fn together<T: Send>(size: usize, work: impl Fn(World) -> T + Sync) -> Vec<T> {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let secret = Some(Secret::test("secret"));
+        let secret = Some(Secret::fixed("secret"));
         let place =
             |rank| Place { rank, size, local_rank: 0, address: "127.0.0.1".into(), port, secret: secret.clone() };
         let (work, place) = (&work, &place);

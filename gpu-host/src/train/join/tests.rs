@@ -13,7 +13,7 @@ fn free() -> u16 {
 }
 
 fn place(rank: usize, address: &str, port: u16) -> Place {
-    Place { rank, size: 2, local_rank: 0, address: address.to_owned(), port, secret: Some(Secret::test(SECRET)) }
+    Place { rank, size: 2, local_rank: 0, address: address.to_owned(), port, secret: Some(Secret::fixed(SECRET)) }
 }
 
 fn meet(place: &Place, limit: Duration) -> Result<Vec<Channel>, WorldError> {
@@ -208,7 +208,7 @@ fn first_bytes(secret: &str, nonce: &Nonce, own: &Nonce) -> Vec<u8> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let greeting = place(1, "", 1).greeting("same");
-    let tag = Channel::new(stream, &Secret::test(secret), Side::Other, [nonce, own]).tag(&greeting);
+    let tag = Channel::new(stream, &Secret::fixed(secret), Side::Other, [nonce, own]).tag(&greeting);
     [&own[..], &greeting, &tag].concat()
 }
 
