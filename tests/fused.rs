@@ -209,7 +209,7 @@ fn a_state_saved_by_one_backend_continues_in_every_other() {
         for to in &all {
             let mut memory = vec![0; model.state_words()];
             let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
-            state.restore(&saved).expect("the state is of this model");
+            model.restore(&mut state, &saved).expect("the state is of this model");
             let got = run(&**to, &mut state, &x[4 * 6..]);
             let what = format!("from {} to {}", from.name(), to.name());
             all_within(&got, &expected, 1e-4).unwrap_or_else(|miss| panic!("{what}: {miss}"));

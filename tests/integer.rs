@@ -337,7 +337,7 @@ fn a_chain_of_cells_is_close_to_f32_and_streaming_gives_the_same_bits() {
         let mut saved = vec![0; state.saved_bytes()];
         state.save(&mut saved).unwrap();
         state.values_i16_mut().fill(7);
-        state.restore(&saved).unwrap();
+        integer.restore(&mut state, &saved).unwrap();
         let mut y = vec![0; 24];
         let _ = integer.step_i16(&mut state, &mut scratch, row, &mut y).unwrap();
         streamed.extend(y);

@@ -166,14 +166,14 @@ fn hold<P: Sample>(backend: &dyn Backend<P>, rng: &mut Rng) {
     for (index, begun) in begun.iter().enumerate() {
         let mut memory = vec![0; model.state_words()];
         let mut state = State::new(model, &mut memory).expect("the memory has the model's own length");
-        state.restore(begun).expect("the state is of this model");
+        model.restore(&mut state, begun).expect("the state is of this model");
         let expected = steps(backend, &mut state, &inputs, &how, index, time);
         let count = expected[0].len().min(rows);
         expected_written += count;
         let after = saved(&state);
         assert_eq!(saved(&states.state(index).expect("the batch has the state")), after, "state {index} of the batch");
 
-        state.restore(begun).expect("the state is of this model");
+        model.restore(&mut state, begun).expect("the state is of this model");
         let own: Vec<&[P]> = inputs
             .iter()
             .zip(model.inputs())

@@ -4,6 +4,7 @@
 use tidegate::{
     BufferTooSmall, Layout, Model, Numeric, PortCount, RestoreError, Schedule, ShapeError, State, StepError,
 };
+use tidegate_fused::FusedModel;
 use tidegate_model::canonical::{self, Canonical};
 use tidegate_model::pack::pack_with;
 use tidegate_model::quantize::Ranges;
@@ -179,7 +180,7 @@ fn a_saved_state_continues_in_new_memory_bit_for_bit() {
 
             let mut fresh = Memory::new(&model);
             let mut other = State::new(&model, &mut fresh.state).expect("the length is the model's");
-            other.restore(&saved).expect("the state is of this model");
+            model.restore(&mut other, &saved).expect("the state is of this model");
             let outputs = steps(&model, &mut other, &mut fresh.scratch, late);
             assert_eq!(outputs.len(), 20 - split);
             for (got, expected) in outputs.iter().zip(&whole[split..]) {
@@ -215,7 +216,7 @@ fn a_damaged_or_foreign_saved_state_is_refused_and_changes_nothing() {
     let mut state = State::new(&model, &mut memory.state).expect("the length is the model's");
     state.values_mut().fill(0.25);
     let mut refuse = |bytes: &[u8], expected: Option<RestoreError>, what: &str| {
-        let error = state.restore(bytes).expect_err(what);
+        let error = model.restore(&mut state, bytes).expect_err(what);
         assert!(expected.is_none_or(|expected| expected == error), "{what}: {error:?}");
         assert!(state.values().iter().all(|&value| value == 0.25), "{what}: the state has changed");
     };
@@ -257,7 +258,7 @@ fn a_checksum_error_reports_both_sums_and_a_short_buffer_its_length() {
     let computed = tidegate_tests::fuzz::crc32(&bytes[..bytes.len() - 4]);
     let mut memory = Memory::new(&model);
     let mut state = State::new(&model, &mut memory.state).expect("the length is the model's");
-    assert_eq!(state.restore(&bytes), Err(RestoreError::Damaged { stored, computed }));
+    assert_eq!(model.restore(&mut state, &bytes), Err(RestoreError::Damaged { stored, computed }));
     let needed = state.saved_bytes();
     let mut short = vec![7; needed - 1];
     assert_eq!(state.save(&mut short), Err(BufferTooSmall { needed, given: needed - 1 }));
@@ -322,7 +323,7 @@ fn a_model_without_a_state_steps_as_well() {
         let mut state = State::new(&model, &mut memory.state).expect("one word suffices");
         let outputs = steps(&model, &mut state, &mut memory.scratch, &x);
         let mut saved = vec![0; state.saved_bytes()];
-        assert!(state.save(&mut saved).is_ok() && state.restore(&saved).is_ok());
+        assert!(state.save(&mut saved).is_ok() && model.restore(&mut state, &saved).is_ok());
         for (index, output) in outputs.into_iter().enumerate() {
             let early = schedule != Schedule::Endless && index == 0;
             assert_eq!(output.is_none(), early, "step {index}");
@@ -444,6 +445,7 @@ fn a_saved_state_whose_padding_is_not_zero_is_refused() {
         let mut state = State::new(&model, &mut memory).expect("the length is the model's");
         let mut other = State::new(&model, &mut others).expect("the length is the model's");
         let (mut saved, padded) = (vec![0; model.saved_bytes()], model.padded(3));
+        let fused = FusedModel::new(&model);
         for element in 0..2 * padded {
             state.values_i16_mut().fill(0);
             state.values_i16_mut()[element] = 1;
@@ -455,6 +457,7 @@ fn a_saved_state_whose_padding_is_not_zero_is_refused() {
             let expected = if is_padding { Err(RestoreError::Padding { element: first }) } else { Ok(()) };
             assert_eq!(restored, expected, "{} {element}", layout.name());
             assert_eq!(other.values_i16()[element], i16::from(!is_padding), "{} {element}", layout.name());
+            assert_eq!(fused.stream().restore(&saved), expected, "{} {element}", layout.name());
         }
     }
 }

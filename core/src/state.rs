@@ -60,7 +60,7 @@ impl Model<'_> {
 /// let mut saved = [0; MODEL.saved_bytes()];
 /// state.save(&mut saved)?;
 /// state.reset();
-/// state.restore(&saved)?;
+/// MODEL.restore(&mut state, &saved)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -131,7 +131,8 @@ impl<'b> State<'b> {
         bytemuck::must_cast_slice(self.words.get(self.first(true)..).unwrap_or_default())
     }
 
-    /// Mutable access to [`values_i16`](Self::values_i16).
+    /// Mutable access to [`values_i16`](Self::values_i16). The elements between the states are padding and must stay
+    /// zero: [`Model::restore`] refuses others.
     pub fn values_i16_mut(&mut self) -> &mut [i16] {
         let first = self.first(true);
         bytemuck::must_cast_slice_mut(self.words.get_mut(first..).unwrap_or_default())
@@ -180,21 +181,6 @@ impl<'b> State<'b> {
             *last = crc.finish().to_le_bytes();
         }
         Ok(needed)
-    }
-
-    /// Restores a state that [`save`](Self::save) wrote. On an error the state is unchanged.
-    ///
-    /// Use [`Model::restore`] for bytes from elsewhere: it also checks the padding of the states in an integer numeric,
-    /// whose places only the model knows.
-    ///
-    /// # Errors
-    /// If `bytes` are damaged, or were saved by another model, numeric, layout, schedule or version.
-    pub fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
-        let saved = self.words_of(bytes)?;
-        for (word, quad) in self.words.iter_mut().zip(saved) {
-            *word = u32::from_le_bytes(*quad);
-        }
-        Ok(())
     }
 
     /// The words of a saved state of this model.
@@ -246,15 +232,24 @@ impl Model<'_> {
         saved_bytes(self.state_words())
     }
 
-    /// [`State::restore`] for bytes from elsewhere: also refuses a state whose padding is not zero, so that a state has
-    /// one encoding.
+    /// Restores a state that [`State::save`] wrote. On an error the state is unchanged.
     ///
     /// # Errors
-    /// As [`State::restore`]; [`RestoreError::OtherModel`] if `state` is not this model's; [`RestoreError::Padding`].
+    /// If `state` is another model's, or if `bytes` are damaged, were saved by another model, numeric, layout, schedule
+    /// or version, or have padding that is not zero: a state has one encoding.
     pub fn restore(&self, state: &mut State<'_>, bytes: &[u8]) -> Result<(), RestoreError> {
         self.check_owner(state.owner, state.words.len()).map_err(|_| RestoreError::OtherModel)?;
-        let saved = state.words_of(bytes)?.get(1..).unwrap_or_default().as_flattened();
-        let elements = if self.numeric().is_integer() { saved.as_chunks::<2>().0 } else { &[] };
+        let saved = state.words_of(bytes)?;
+        self.check_padding(saved.get(1..).unwrap_or_default())?;
+        for (word, quad) in state.words.iter_mut().zip(saved) {
+            *word = u32::from_le_bytes(*quad);
+        }
+        Ok(())
+    }
+
+    /// Checks the padding between the values of a state. Only integers have some, in places that the nodes know.
+    fn check_padding(&self, values: &[[u8; 4]]) -> Result<(), RestoreError> {
+        let elements = if self.numeric().is_integer() { values.as_flattened().as_chunks::<2>().0 } else { &[] };
         let mut rest = elements;
         for node in (0..self.schedule().states()).flat_map(|_| self.nodes()) {
             for part in node.cell.states {
@@ -265,7 +260,7 @@ impl Model<'_> {
                 rest = others;
             }
         }
-        state.restore(bytes)
+        Ok(())
     }
 }
 

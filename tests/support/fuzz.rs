@@ -165,7 +165,7 @@ fn step(model: &Model<'_>, data: &[u8]) {
     let again = trace(model, data, &mut other, 1.0_f32.to_bits(), &mut saved);
     assert!(seen == again, "the contents of the scratch show in the results");
     let mut scratch = vec![u32::MAX; model.scratch_words()];
-    state.restore(&saved).expect("a saved state can be restored");
+    model.restore(&mut state, &saved).expect("a saved state can be restored");
     let mut again = vec![0; saved.len()];
     assert_eq!(state.save(&mut again), Ok(again.len()));
     assert_eq!(saved, again, "the restored state differs from the saved one");
@@ -174,7 +174,7 @@ fn step(model: &Model<'_>, data: &[u8]) {
     again[SAVED_CLOCK..SAVED_CLOCK + 4].fill(u8::MAX);
     let crc = crc32(&again[..end]);
     again[end..].copy_from_slice(&crc.to_le_bytes());
-    state.restore(&again).expect("the checksum is good");
+    model.restore(&mut state, &again).expect("the checksum is good");
     step_on(model, &mut state, &mut scratch);
     step_on(model, &mut state, &mut scratch);
     state.reset();

@@ -136,8 +136,8 @@ unsafe fn one(call: usize, objects: &mut Objects, image: &[u8], a: &mut Argument
     let own = |object: *mut u8, words: *mut u32| [object, words.cast::<u8>(), ptr::null_mut()];
     a.own = match call {
         1..=4 => [model.cast(), model.cast(), image_start],
-        7..=9 => own(state.cast(), of_state),
-        20..=24 => [state.cast(), of_state.cast(), image_start],
+        7 | 8 => own(state.cast(), of_state),
+        9 | 20..=24 => [state.cast(), of_state.cast(), image_start],
         _ => [ptr::null_mut(); 3],
     };
     let words_len =
@@ -164,7 +164,7 @@ unsafe fn one(call: usize, objects: &mut Objects, image: &[u8], a: &mut Argument
             }
             9 => {
                 let (bytes, len) = a.array(info.saved_bytes);
-                tidegate_state_restore(state, bytes, len)
+                tidegate_state_restore(state, model, bytes, len)
             }
             10 => {
                 let (front_end, len) = (&raw mut objects.front_end, words_len(a, info.front_end_words));

@@ -115,6 +115,8 @@ enum tidegate_status
   TIDEGATE_SAVED_TRUNCATED = 51,
   // The saved state's checksum is wrong.
   TIDEGATE_SAVED_DAMAGED = 52,
+  // The saved state's padding is not zero.
+  TIDEGATE_SAVED_PADDING = 53,
   // A status that this header does not name yet.
   TIDEGATE_OTHER = 127,
 };
@@ -365,9 +367,10 @@ tidegate_status tidegate_state_save(const struct tidegate_state *state,
                                     uint8_t *bytes,
                                     size_t bytes_len);
 
-// Restores a state that tidegate_state_save wrote. Damaged bytes and those of another model are refused; the state is
-// then unchanged.
+// Restores a state of `model` that tidegate_state_save wrote. Damaged bytes, those of another model, and padding that
+// is not zero are refused; the state is then unchanged.
 tidegate_status tidegate_state_restore(struct tidegate_state *state,
+                                       const struct tidegate_model *model,
                                        const uint8_t *bytes,
                                        size_t bytes_len);
 

@@ -198,15 +198,16 @@ pub unsafe extern "C" fn tidegate_state_save(
     call(|word| object::save(word, state, (bytes, bytes_len)))
 }
 
-/// Restores a state that tidegate_state_save wrote. Damaged bytes and those of another model are refused; the state is
-/// then unchanged.
+/// Restores a state of `model` that tidegate_state_save wrote. Damaged bytes, those of another model, and padding that
+/// is not zero are refused; the state is then unchanged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_state_restore(
     state: *mut tidegate_state,
+    model: *const tidegate_model,
     bytes: *const u8,
     bytes_len: usize,
 ) -> tidegate_status {
-    call(|word| object::restore(word, state, (bytes, bytes_len)))
+    call(|word| object::restore(word, state, model, (bytes, bytes_len)))
 }
 
 /// Initializes `front_end` as the front end of `model`, without samples, in `words`, an array of `words_len` words, at

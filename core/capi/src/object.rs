@@ -112,15 +112,17 @@ pub(crate) fn save(
     Ok(())
 }
 
-/// Reads a state from bytes.
+/// Reads a state of a model from bytes.
 pub(crate) fn restore(
     word: Word,
     state: *mut tidegate_state,
+    model: *const tidegate_model,
     (bytes, bytes_len): (*const u8, usize),
 ) -> Result<(), tidegate_status> {
-    let (state, bytes) = (Place::new(word, state)?, Lent::new(word, bytes, bytes_len)?);
+    let (state, model) = (Place::new(word, state)?, Place::new(word, model)?);
+    let bytes = Lent::new(word, bytes, bytes_len)?;
+    let (model_region, model) = (model.region(), model.get()?);
     let mut held = state.hold()?;
-    let apart = disjoint(&held.regions(), &[bytes.region()])?;
-    held.value(apart).restore(bytes.get())?;
-    Ok(())
+    let apart = disjoint(&held.regions(), &[model_region, image_of(model), bytes.region()])?;
+    Ok(model.restore(held.value(apart), bytes.get())?)
 }

@@ -78,6 +78,8 @@ pub enum tidegate_status {
     TIDEGATE_SAVED_TRUNCATED = 51,
     /// The saved state's checksum is wrong.
     TIDEGATE_SAVED_DAMAGED = 52,
+    /// The saved state's padding is not zero.
+    TIDEGATE_SAVED_PADDING = 53,
 
     /// A status that this header does not name yet.
     TIDEGATE_OTHER = 127,
@@ -93,7 +95,7 @@ impl tidegate_status {
 }
 
 /// The sentence of every status, in the order of numbers.
-const TEXTS: [(tidegate_status, &CStr); 33] = [
+const TEXTS: [(tidegate_status, &CStr); 34] = [
     (TIDEGATE_OK, c"done"),
     (TIDEGATE_NULL, c"a pointer is null"),
     (TIDEGATE_MISALIGNED, c"a pointer is not aligned (an image: to 16 bytes)"),
@@ -126,6 +128,7 @@ const TEXTS: [(tidegate_status, &CStr); 33] = [
     (TIDEGATE_SAVED_OTHERWISE, c"the state was saved in another numeric, layout, schedule or version"),
     (TIDEGATE_SAVED_TRUNCATED, c"the saved state is truncated"),
     (TIDEGATE_SAVED_DAMAGED, c"the saved state is damaged: its checksum is wrong"),
+    (TIDEGATE_SAVED_PADDING, c"the padding of the saved state is not zero"),
     (TIDEGATE_OTHER, c"an error that this header does not name"),
 ];
 
@@ -200,6 +203,7 @@ impl From<RestoreError> for tidegate_status {
             RestoreError::OtherForm => TIDEGATE_SAVED_OTHERWISE,
             RestoreError::Truncated { .. } => TIDEGATE_SAVED_TRUNCATED,
             RestoreError::Damaged { .. } => TIDEGATE_SAVED_DAMAGED,
+            RestoreError::Padding { .. } => TIDEGATE_SAVED_PADDING,
             _ => TIDEGATE_OTHER,
         }
     }

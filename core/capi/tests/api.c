@@ -188,7 +188,7 @@ static void objects_that_are_not_ready(struct spotter *s)
     GIVES(TIDEGATE_NOT_READY, tidegate_state_init(&state, &model, s->words, s->info.state_words));
     GIVES(TIDEGATE_NOT_READY, tidegate_state_reset(&state));
     GIVES(TIDEGATE_NOT_READY, tidegate_state_save(&state, s->saved, s->info.saved_bytes));
-    GIVES(TIDEGATE_NOT_READY, tidegate_state_restore(&state, s->saved, s->info.saved_bytes));
+    GIVES(TIDEGATE_NOT_READY, tidegate_state_restore(&state, &s->model, s->saved, s->info.saved_bytes));
     GIVES(TIDEGATE_NOT_READY, tidegate_step_f32(&s->model, &state, s->scratch, s->info.scratch_words, s->input,
                                                 s->info.input_size, s->output, s->info.output_size, &has));
     GIVES(TIDEGATE_NOT_READY, tidegate_step_f32(&model, &s->state, s->scratch, s->info.scratch_words, s->input,
@@ -280,29 +280,71 @@ static void saved_states(struct spotter *s, struct spotter *other)
             if (run == 0) memcpy(row, s->output, 4 * s->info.output_size);
             else CHECK(memcmp(row, s->output, 4 * s->info.output_size) == 0);
         }
-        GIVES(TIDEGATE_OK, tidegate_state_restore(&s->state, s->saved, s->info.saved_bytes));
+        GIVES(TIDEGATE_OK, tidegate_state_restore(&s->state, &s->model, s->saved, s->info.saved_bytes));
     }
     CHECK(outputs[0] == 10 && outputs[1] == 10);
     for (at = 0; at < s->info.saved_bytes; at++) {
-        GIVES(TIDEGATE_SAVED_TRUNCATED, tidegate_state_restore(&s->state, s->saved, at));
+        GIVES(TIDEGATE_SAVED_TRUNCATED, tidegate_state_restore(&s->state, &s->model, s->saved, at));
         s->saved[at] ^= 1;
-        CHECK(tidegate_state_restore(&s->state, s->saved, s->info.saved_bytes) != TIDEGATE_OK);
+        CHECK(tidegate_state_restore(&s->state, &s->model, s->saved, s->info.saved_bytes) != TIDEGATE_OK);
         s->saved[at] ^= 1;
     }
     s->saved[0] ^= 1;
-    GIVES(TIDEGATE_NOT_A_STATE, tidegate_state_restore(&s->state, s->saved, s->info.saved_bytes));
+    GIVES(TIDEGATE_NOT_A_STATE, tidegate_state_restore(&s->state, &s->model, s->saved, s->info.saved_bytes));
     s->saved[0] ^= 1;
     s->saved[s->info.saved_bytes - 1] ^= 1;
-    GIVES(TIDEGATE_SAVED_DAMAGED, tidegate_state_restore(&s->state, s->saved, s->info.saved_bytes));
+    GIVES(TIDEGATE_SAVED_DAMAGED, tidegate_state_restore(&s->state, &s->model, s->saved, s->info.saved_bytes));
     s->saved[s->info.saved_bytes - 1] ^= 1;
-    GIVES(TIDEGATE_SAVED_BY_OTHER_MODEL, tidegate_state_restore(&other->state, s->saved, s->info.saved_bytes));
+    GIVES(TIDEGATE_SAVED_BY_OTHER_MODEL, tidegate_state_restore(&other->state, &other->model, s->saved, s->info.saved_bytes));
+    GIVES(TIDEGATE_SAVED_BY_OTHER_MODEL, tidegate_state_restore(&s->state, &other->model, s->saved, s->info.saved_bytes));
+    GIVES(TIDEGATE_NULL, tidegate_state_restore(&s->state, NULL, s->saved, s->info.saved_bytes));
+    GIVES(TIDEGATE_OVERLAP, tidegate_state_restore(&s->state, &s->model, (uint8_t *)&s->state, s->info.saved_bytes));
     GIVES(TIDEGATE_TOO_SHORT, tidegate_state_save(&s->state, s->saved, s->info.saved_bytes - 1));
     GIVES(TIDEGATE_OVERLAP, tidegate_state_save(&s->state, (uint8_t *)s->words, s->info.saved_bytes));
-    GIVES(TIDEGATE_OVERLAP, tidegate_state_restore(&s->state, (uint8_t *)s->words, s->info.saved_bytes));
+    GIVES(TIDEGATE_OVERLAP, tidegate_state_restore(&s->state, &s->model, (uint8_t *)s->words, s->info.saved_bytes));
     GIVES(TIDEGATE_OK, tidegate_finish_f32(&s->model, &s->state, s->scratch, s->info.scratch_words, s->output,
                                            s->info.output_size, &has));
     CHECK(!has);
     free(heard);
+}
+
+/* CRC-32/ISO-HDLC. */
+static uint32_t crc32(const uint8_t *bytes, size_t len)
+{
+    uint32_t crc = UINT32_MAX;
+    size_t at, bit;
+    for (at = 0; at < len; at++) {
+        crc ^= bytes[at];
+        for (bit = 0; bit < 8; bit++) crc = (crc >> 1) ^ (crc & 1 ? 0xedb88320u : 0);
+    }
+    return ~crc;
+}
+
+/* A state whose values are changed under a good checksum is restored, one whose padding is changed is refused. */
+static void hostile_padding(struct spotter *s)
+{
+    const size_t body = 32, end = s->info.saved_bytes - 4;
+    size_t at, byte, refused = 0, restored = 0;
+    uint8_t *const again = lend(s->info.saved_bytes);
+    GIVES(TIDEGATE_OK, tidegate_state_reset(&s->state));
+    GIVES(TIDEGATE_OK, tidegate_state_save(&s->state, s->saved, s->info.saved_bytes));
+    for (at = body; at < end; at++) {
+        uint32_t crc;
+        tidegate_status status;
+        s->saved[at] = 1;
+        crc = crc32(s->saved, end);
+        for (byte = 0; byte < 4; byte++) s->saved[end + byte] = (uint8_t)(crc >> 8 * byte);
+        status = tidegate_state_restore(&s->state, &s->model, s->saved, s->info.saved_bytes);
+        CHECK(status == TIDEGATE_OK || status == TIDEGATE_SAVED_PADDING);
+        GIVES(TIDEGATE_OK, tidegate_state_save(&s->state, again, s->info.saved_bytes));
+        CHECK(again[at] == (status == TIDEGATE_OK));
+        refused += status == TIDEGATE_SAVED_PADDING;
+        restored += status == TIDEGATE_OK;
+        s->saved[at] = 0;
+        GIVES(TIDEGATE_OK, tidegate_state_reset(&s->state));
+    }
+    CHECK(restored > 0);
+    CHECK((refused > 0) == s->info.integers);
 }
 
 /* Floats that are whole units at the ports give the results of the integers. */
@@ -337,7 +379,7 @@ static void integers_and_floats(struct spotter *s)
         const tidegate_output_i16 room = {y_too, out};
         outputs = 0;
         GIVES(TIDEGATE_OK, tidegate_state_save(&state, s->saved, s->info.saved_bytes));
-        GIVES(TIDEGATE_OK, tidegate_state_restore(&s->state, s->saved, s->info.saved_bytes));
+        GIVES(TIDEGATE_OK, tidegate_state_restore(&s->state, &s->model, s->saved, s->info.saved_bytes));
         for (t = 0; t < 30; t++) {
             GIVES(TIDEGATE_OK, tidegate_step_i16(&s->model, &state, s->scratch, s->info.scratch_words, x, in, y, out, &has));
             GIVES(TIDEGATE_OK, tidegate_step_ports_i16(&s->model, &s->state, s->scratch, s->info.scratch_words, &row, 1, &room, 1, &has_too));
@@ -590,7 +632,7 @@ static void interrupt(int signal)
                                  s->info.input_size, output, s->info.output_size, &has);
     answers[1] = tidegate_state_reset(&interrupted->state);
     answers[2] = tidegate_state_save(&s->state, s->saved, s->info.saved_bytes);
-    answers[3] = tidegate_state_restore(&interrupted->state, s->saved, s->info.saved_bytes);
+    answers[3] = tidegate_state_restore(&interrupted->state, &s->model, s->saved, s->info.saved_bytes);
     answers[4] = tidegate_state_init(&interrupted->state, &s->model, beside->words, s->info.state_words);
     answers[5] = step(beside, &has);
     (void)mprotect((void *)((uintptr_t)s->output & ~(page - 1)), page, PROT_READ | PROT_WRITE);
@@ -706,6 +748,8 @@ int main(int argc, char **argv)
     steps_that_are_refused(&integers, &floats);
     saved_states(&floats, &integers);
     saved_states(&integers, &floats);
+    hostile_padding(&floats);
+    hostile_padding(&integers);
     integers_and_floats(&integers);
     ports(argv[3], argv[4]);
     ears(&floats);
