@@ -504,3 +504,28 @@ fn arguments_that_change_weights_or_inputs_are_refused_by_name() {
         refused(&with(class, more), reason);
     }
 }
+
+#[test]
+fn unknown_keys_of_models_and_layers_are_refused_by_name() {
+    for (pointer, reason) in [
+        ("", "model \"\" with unheard_of = 1"),
+        ("/config", "Sequential \"sequential\" with unheard_of = 1"),
+        ("/config/layers/0", "Dense \"dense\" with unheard_of = 1"),
+    ] {
+        let with = |value: Json| {
+            let mut model = dense();
+            model.pointer_mut(pointer).expect("the model has this part")["unheard_of"] = value;
+            model
+        };
+        refused(&config(&with(json!(1))), reason);
+        // Null and false say that something is not used.
+        for unset in [json!(null), json!(false)] {
+            let weights = weights(Tensor::of(&[3, 2]), Tensor::of(&[2]));
+            import(&file(&keras2(&with(unset), vec![("dense", weights)])), &ALONE).expect("the key is unset");
+        }
+    }
+    let mut timed = layer("TimeDistributed", "timed", json!({"batch_input_shape": [null, 4, 3]}));
+    timed["config"]["layer"] = dense();
+    timed["config"]["layer"]["config"]["unheard_of"] = json!(1);
+    refused(&config(&sequential(&[timed])), "unheard_of");
+}

@@ -77,7 +77,15 @@ fn settings_that_rtneural_ignores_are_refused_by_name() {
     refused(&images(|layer| layer["padding"] = json!("circular")), &ALONE, r#"padding "circular""#);
     refused(&images(|layer| layer["dilation"] = json!(0)), &ALONE, "its dilation must be a number from 1 to");
     refused(&images(|layer| layer["strides"] = json!(1e9)), &ALONE, "its strides must be a number from 1 to");
-    refused(&images(|layer| layer["num_features_in"] = json!(22)), &ALONE, "its input size differs");
+    refused(&images(|layer| layer["groups"] = json!(2)), &ALONE, r#"groups of a layer of type "conv2d""#);
+    let norm = |change: fn(&mut Json)| changed("images", |json| change(&mut json["layers"][1]));
+    refused(&norm(|layer| layer["num_filters_in"] = json!(5)), &ALONE, "its num_features_in and num_filters_in differ");
+    refused(&gru(|layer| layer["strides"] = json!(2)), &ALONE, r#"strides of a layer of type "gru""#);
+    refused(
+        &images(|layer| layer["num_features_in"] = json!(22)),
+        &ALONE,
+        "its num_features_in and num_filters_in differ",
+    );
     refused(&file("gru"), &Options { window: Some(3), ..ALONE }, "--window");
     refused(br#"{"class_name": "Sequential", "config": {}}"#, &ALONE, "an architecture without weights");
     refused(b"{}", &ALONE, "");

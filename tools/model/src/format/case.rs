@@ -265,10 +265,11 @@ impl<'a> Case<'a> {
         Err(ImportError::Unsupported(format!("class {:?}", self.cls)))
     }
 
-    /// Rejects anything that was not consumed.
+    /// Rejects anything that was not consumed. The text of the error tells an unknown argument from one of another value.
     pub fn finish(&self) -> Result<()> {
         if let Some((name, value)) = self.args.iter().next() {
-            return Err(unsupported(name, value));
+            let reason = format!("unknown argument {} = {value}", name.escape_debug());
+            return Err(ImportError::Unsupported(reason));
         }
         let left = self.params.keys().next();
         left.map_or(Ok(()), |name| Err(ImportError::Unsupported(format!("tensor {name:?} of {}", self.cls))))

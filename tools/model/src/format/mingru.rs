@@ -5,7 +5,8 @@ use tidegate::internals::cell::CellKind;
 use tidegate::internals::gate::{MIN_GRU, MIN_GRU_PYTORCH, MIN_LSTM, MIN_LSTM_PYTORCH};
 
 use super::layer::{At, Entry, Layer};
-use super::{case::Case, network::Network, torch, weights::Named, weights::reordered};
+use super::{case::Case, case::agree, network::Network, torch};
+use super::{refuse::unsupported_if, weights::Named, weights::reordered};
 use crate::error::Result;
 
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network> {
@@ -22,11 +23,13 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network> {
         _ => return case.unknown_class(),
     };
     case.units("dim", cell.input_size)?;
-    case.number("expansion_factor")?;
-    // The presence of its weights shows whether there is one.
-    case.flag("proj_out", true)?;
-    let cell = cell.state("hidden", hidden);
-    let layers = [Some(cell), torch::linear(case, "to_out")?];
+    // The package rounds down.
+    let expanded = case.number("expansion_factor")?.map(|factor| (cell.input_size as f32 * factor) as usize);
+    expanded.map_or(Ok(()), |units| agree("expansion_factor times dim", units, cell.hidden_size))?;
+    let (stated, projection) = (case.given_flag("proj_out")?, torch::linear(case, "to_out")?);
+    let differs = stated.is_some_and(|stated| stated != projection.is_some());
+    unsupported_if(differs, "argument proj_out that differs from the tensors")?;
+    let layers = [Some(cell.state("hidden", hidden)), projection];
     Network::chain("input", layers.into_iter().flatten().collect(), "output")
 }
 

@@ -52,6 +52,26 @@ struct Layer {
     epsilon: Option<f64>,
 }
 
+impl Layer {
+    /// The keys that the file gives and that only some types of layers have.
+    fn keys(&self) -> Vec<&'static str> {
+        let sizes = [
+            ("kernel_size", &self.kernel_size),
+            ("kernel_size_time", &self.kernel_size_time),
+            ("kernel_size_feature", &self.kernel_size_feature),
+            ("dilation", &self.dilation),
+            ("strides", &self.strides),
+            ("groups", &self.groups),
+            ("num_filters_in", &self.num_filters_in),
+            ("num_features_in", &self.num_features_in),
+            ("num_filters_out", &self.num_filters_out),
+        ];
+        let sizes = sizes.into_iter().filter(|(_, size)| size.is_some()).map(|(key, _)| key);
+        let others = [("padding", self.padding.is_some()), ("epsilon", self.epsilon.is_some())];
+        sizes.chain(others.into_iter().filter(|(_, given)| *given).map(|(key, _)| key)).collect()
+    }
+}
+
 #[derive(Deserialize)]
 struct Size(Array);
 

@@ -35,6 +35,7 @@ pub(crate) fn in_order(x: &Signal) -> Result<()> {
 /// Embeds a class whose family converts each class to a whole network.
 pub(crate) fn embedded(part: Network, network: &mut Network, inputs: &[Signal], take: Take) -> Result<Signal> {
     inputs.iter().try_for_each(in_order)?;
+    let take = if part.last_only && take == Take::Sequence { Take::Last } else { take };
     let sources: Vec<&Source> = inputs.iter().map(|input| &input.source).collect();
     let outputs = network.embed(part, &sources)?;
     let [output] = outputs.as_slice() else {

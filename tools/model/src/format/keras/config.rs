@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value as Json;
 
 use super::graph::{self, Call, Node, Read, ends};
-use super::part::{Generation, Part, is_model, part, wrong, wrong_if};
+use super::part::{Generation, MODEL_KEYS, PART_KEYS, Part, is_model, known_keys, part, text, wrong, wrong_if};
 use super::{arguments::arguments, arguments::over_time, variables::numbered};
 use crate::format::description::{Description, Input, LayerDescription, Size};
 use crate::{data::one_line, error::ImportError, error::Result};
@@ -26,6 +26,7 @@ pub(super) fn describe(json: &Json, generation: Generation) -> Result<Descriptio
     let mut writer = Writer { generation, inputs, layers, names, calls, count: 0, parts: 0, values: 0 };
     let class = json.get("class_name").and_then(Json::as_str).unwrap_or_default();
     let Some(config) = json.get("config") else { return wrong("its architecture has no class or no arguments") };
+    json.as_object().map_or(Ok(()), |json| known_keys(json, "model", "", PART_KEYS))?;
     let outputs = writer.model(class, config, json.pointer("/build_config/input_shape"), Place::default())?;
     let (inputs, layers) = (writer.inputs, writer.layers);
     let framework = generation.framework().to_owned();
@@ -154,12 +155,12 @@ impl Writer {
         if is_model(part.class) {
             return self.model(part.class, part.config, None, within);
         }
-        if let ("TimeDistributed", Some(inner)) = (part.class, part.config.get("layer"))
-            && let Some(class) = inner.get("class_name").and_then(Json::as_str).filter(|class| is_model(class))
-        {
-            let path = join(&path, "layer");
-            let config = inner.get("config").unwrap_or(inner);
-            return self.model(class, config, None, Place { path: &path, each_step: true, ..within });
+        if let ("TimeDistributed", Some(inner)) = (part.class, part.config.get("layer")) {
+            let inner = super::part::part(inner)?;
+            if is_model(inner.class) {
+                let path = join(&path, "layer");
+                return self.model(inner.class, inner.config, None, Place { path: &path, each_step: true, ..within });
+            }
         }
         let Some(config) = part.config.as_object() else { return wrong(format!("layer {own:?} has no arguments")) };
         self.values = self.values.saturating_add(weight(part.config));
@@ -281,6 +282,9 @@ fn parts<'a>(class: &str, config: &'a Json) -> Result<Vec<Part<'a>>> {
         let advice = "(one that a program builds; export it as Sequential or functional)";
         return Err(ImportError::Unsupported(one_line(&format!("a model of class {class:?} {advice}"))));
     }
+    if let Some(config) = config.as_object() {
+        known_keys(config, class, text(config, "name").unwrap_or_default(), MODEL_KEYS)?;
+    }
     let Some(layers) = config.get("layers").unwrap_or(config).as_array() else { return wrong("it lists no layers") };
     wrong_if(layers.len() > MAX_LAYERS, format_args!("it has more than {MAX_LAYERS} layers"))?;
     let parts: Vec<Part<'_>> = layers.iter().map(part).collect::<Result<_>>()?;
@@ -288,31 +292,21 @@ fn parts<'a>(class: &str, config: &'a Json) -> Result<Vec<Part<'a>>> {
     Ok(parts)
 }
 
-/// Refuses an input with an argument that may change what its layers read.
+/// Arguments of an input that change nothing of what its layers read.
+const INPUT_KEYS: &[&str] = &[
+    "name",
+    "dtype",
+    "input_dtype",
+    "sparse",
+    "batch_shape",
+    "batch_input_shape",
+    "trainable",
+    "build_config",
+    "optional",
+];
+
 fn known_input(part: &Part<'_>) -> Result<()> {
-    const KNOWN: [&str; 9] = [
-        "name",
-        "dtype",
-        "input_dtype",
-        "sparse",
-        "batch_shape",
-        "batch_input_shape",
-        "trainable",
-        "build_config",
-        "optional",
-    ];
-    let given = part
-        .config
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(_, value)| !value.is_null() && **value != Json::Bool(false));
-    match given.into_iter().find(|(name, _)| !KNOWN.contains(&name.as_str())) {
-        None => Ok(()),
-        Some((name, value)) => {
-            Err(ImportError::Unsupported(one_line(&format!("input {:?} with {name} = {value}", part.name))))
-        }
-    }
+    part.config.as_object().map_or(Ok(()), |config| known_keys(config, "input", part.name, INPUT_KEYS))
 }
 
 /// Paths of a model's layers in a Keras 3 file.

@@ -71,11 +71,42 @@ pub(super) fn part(json: &Json) -> Result<Part<'_>> {
     let parts = json.as_object().and_then(|layer| Some((layer, text(layer, "class_name")?, layer.get("config")?)));
     let Some((layer, class, config)) = parts else { return wrong("a layer has no class or no arguments") };
     let name = text(layer, "name").or_else(|| config.get("name")?.as_str()).unwrap_or_default();
+    known_keys(layer, class, name, PART_KEYS)?;
     if let Some(custom) = text(layer, "registered_name").filter(|name| name.contains('>')) {
         return Err(custom_object(name, custom));
     }
     let calls = layer.get("inbound_nodes").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
     Ok(Part { name, class, config, calls })
+}
+
+/// What Keras writes about a layer or model beside its arguments.
+pub(super) const PART_KEYS: &[&str] = &[
+    "class_name",
+    "config",
+    "name",
+    "inbound_nodes",
+    "module",
+    "registered_name",
+    "build_config",
+    "compile_config",
+    "shared_object_id",
+    "keras_version",
+    "backend",
+];
+
+/// The arguments of a model.
+pub(super) const MODEL_KEYS: &[&str] =
+    &["name", "layers", "trainable", "input_layers", "output_layers", "dtype", "build_input_shape"];
+
+/// Refuses a key that may change what a layer or model computes. Null and false leave a key at its default.
+pub(super) fn known_keys(found: &Map<String, Json>, class: &str, name: &str, known: &[&str]) -> Result<()> {
+    let unset = |value: &Json| value.is_null() || *value == Json::Bool(false);
+    match found.iter().find(|(key, value)| !known.contains(&key.as_str()) && !unset(value)) {
+        None => Ok(()),
+        Some((key, value)) => {
+            Err(ImportError::Unsupported(one_line(&format!("{class} {name:?} with {key} = {value}"))))
+        }
+    }
 }
 
 pub(super) fn custom_object(layer: &str, class: &str) -> ImportError {

@@ -13,6 +13,32 @@ use crate::format::refuse::unsupported_if;
 /// Activations that RTNeural supports; it silently ignores any other.
 const ACTIVATIONS: [&str; 5] = ["tanh", "relu", "sigmoid", "softmax", "elu"];
 
+/// Types of layers, and the keys of each beside `type`, `activation`, `shape` and `weights`.
+const KEYS: [(&str, &[&str]); 10] = [
+    ("dense", &[]),
+    ("time-distributed-dense", &[]),
+    ("lstm", &[]),
+    ("gru", &[]),
+    ("conv1d", &["kernel_size", "dilation", "groups"]),
+    (
+        "conv2d",
+        &[
+            "kernel_size_time",
+            "kernel_size_feature",
+            "dilation",
+            "strides",
+            "num_filters_in",
+            "num_features_in",
+            "num_filters_out",
+            "padding",
+        ],
+    ),
+    ("batchnorm", &["epsilon"]),
+    ("batchnorm2d", &["epsilon", "num_filters_in", "num_features_in"]),
+    ("prelu", &[]),
+    ("activation", &[]),
+];
+
 type Described = (Input, Vec<LayerDescription>, BTreeMap<String, Tensor>);
 
 /// The input, the layers and the tensors of a model.
@@ -54,6 +80,7 @@ struct Network {
 
 impl Network {
     fn add(&mut self, name: &str, layer: Layer) -> Result<()> {
+        known_keys(&layer)?;
         let shape = frame(&layer.shape)?;
         let mut args = Map::new();
         let mut set = |name: &str, value: Json| args.insert(name.to_owned(), value);
@@ -77,6 +104,9 @@ impl Network {
             }
             "batchnorm" | "batchnorm2d" => {
                 let Some(epsilon) = layer.epsilon else { return malformed("it has no epsilon") };
+                if layer.class == "batchnorm2d" {
+                    self.follows(&layer)?;
+                }
                 let affine = layer.weights.len() != 2;
                 set("epsilon", json!(epsilon));
                 set("scale", affine.into());
@@ -134,17 +164,23 @@ impl Network {
         self.layers.push(LayerDescription { name, class, args, ..LayerDescription::default() });
     }
 
+    /// Checks the size of the input that a layer over features in channels states; returns the number of features.
+    fn follows(&self, layer: &Layer) -> Result<usize> {
+        let &[features, channels] = &*self.frame else { return malformed("its input has no channels") };
+        let said = [&layer.num_features_in, &layer.num_filters_in].map(|size| size.as_ref().and_then(Size::get));
+        let names = "num_features_in and num_filters_in";
+        let before = format_args!("its {names} differ from the {features} features in {channels} channels before it");
+        malformed_if(said != [Some(features), Some(channels)], before)?;
+        Ok(features)
+    }
+
     /// A convolution that is causal over frames and may be padded over features. The padding becomes a layer before it.
     fn conv2d(&mut self, name: &str, layer: &Layer, args: &mut Map<String, Json>) -> Result<()> {
         let time = needed(layer.kernel_size_time.as_ref(), "kernel_size_time")?;
         let taps = needed(layer.kernel_size_feature.as_ref(), "kernel_size_feature")?;
         let dilation = needed(layer.dilation.as_ref(), "dilation")?;
         let stride = needed(layer.strides.as_ref(), "strides")?;
-        let &[features, channels] = &*self.frame else { return malformed("its input has no channels") };
-        let said = [&layer.num_features_in, &layer.num_filters_in].map(|size| size.as_ref().and_then(Size::get));
-        let before =
-            format_args!("its input size differs from the {features} features in {channels} channels before it");
-        malformed_if(said != [Some(features), Some(channels)], before)?;
+        let features = self.follows(layer)?;
         let filters = layer.num_filters_out.as_ref().and_then(Size::get);
         malformed_if(filters != layer.shape.last().copied().flatten(), "num_filters_out differs from its shape")?;
         let around = match layer.padding.as_deref() {
@@ -167,6 +203,16 @@ impl Network {
         args.insert("strides".into(), json!([1, stride]));
         Ok(())
     }
+}
+
+/// Refuses a key that RTNeural does not read for layers of this type.
+fn known_keys(layer: &Layer) -> Result<()> {
+    let known = KEYS.iter().find(|(class, _)| layer.class == *class);
+    let Some((_, known)) = known else {
+        return Err(ImportError::Unsupported(format!("a layer of type {:?}", layer.class)));
+    };
+    let unknown = layer.keys().into_iter().find(|key| !known.contains(key));
+    unknown.map_or(Ok(()), |key| Err(ImportError::Unsupported(format!("{key} of a layer of type {:?}", layer.class))))
 }
 
 fn needed(size: Option<&Size>, name: &str) -> Result<usize> {
