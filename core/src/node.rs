@@ -7,6 +7,8 @@ mod memory;
 mod run;
 mod sums;
 mod tensors;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use form::{Cell, Cells, Entry, Io, Number, is_masked};
 pub use run::Pass;

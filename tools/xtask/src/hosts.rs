@@ -1,4 +1,5 @@
-//! Checks of the host kernels that the tests of the workspace do not cover: NEON under QEMU, Miri, the thread sanitizer.
+//! Checks that the tests of the workspace do not cover: host kernels with NEON under QEMU, addresses of 32 bits, Miri, the
+//! thread sanitizer.
 
 use std::process::Command;
 
@@ -7,6 +8,8 @@ use crate::shell::{cargo, root};
 const ARM64: &str = "aarch64-unknown-linux-gnu";
 pub const HOST: &str = "x86_64-unknown-linux-gnu";
 const HOST_32: &str = "i686-unknown-linux-gnu";
+/// Rust has the linker and the C library of this target.
+pub const NARROW: &str = "i686-unknown-linux-musl";
 
 /// Settings of the NEON tests. Full optimization would take longer than it saves. With debug assertions the tests use
 /// samples of their inputs, because under QEMU all inputs take minutes.
@@ -31,6 +34,23 @@ pub fn neon() -> [Command; 2] {
         command
     };
     [test(&["tidegate-fused", "--lib"]), test(&["tidegate-tests", "--test", "fused"])]
+}
+
+/// With debug assertions, tests over all f32 use samples.
+const NARROW_SETTINGS: [&str; 2] =
+    ["profile.release.package.tidegate.overflow-checks=true", "profile.release.package.tidegate.debug-assertions=true"];
+
+/// The unit tests of `tidegate` and those of images at the borders of their fields, with addresses of 32 bits and with
+/// overflow checks.
+pub fn narrow() -> Command {
+    let test = ["test", "--release", "--locked", "--target", NARROW, "--package", "tidegate", "--lib"];
+    let mut command = cargo(".", &test);
+    command.args(["--test", "bounds"]);
+    command.args(NARROW_SETTINGS.iter().flat_map(|setting| ["--config", setting]));
+    command.env("CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");
+    command.env("CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_RUSTFLAGS", "-Clinker-flavor=ld.lld");
+    command.env("TIDEGATE_MUTATION_SECONDS", "20");
+    command
 }
 
 /// Tests of `tidegate` that Miri can run: those without roots, which are assembly in `libm`, and without powers, which

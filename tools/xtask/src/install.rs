@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::Failure;
-use crate::shell;
+use crate::{Failure, hosts, shell};
 
 /// The target for browsers.
 pub const BROWSER: &str = "wasm32-unknown-unknown";
@@ -28,6 +27,14 @@ pub fn targets() -> Result<(), Failure> {
 pub fn arm64() -> Result<(), Failure> {
     packages("AArch64 tools", &ARM64)?;
     add_targets(&["aarch64-unknown-linux-gnu"])
+}
+
+/// Adds the target whose addresses have 32 bits.
+pub fn narrow() -> Result<(), Failure> {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        return Err("programs with addresses of 32 bits run on x86-64 Linux".to_owned());
+    }
+    add_targets(&[hosts::NARROW])
 }
 
 /// Adds the components of the nightly toolchain that Miri, the sanitizers and the fuzz targets need.

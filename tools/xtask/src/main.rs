@@ -67,7 +67,7 @@ enum Task {
     Public(Record),
     /// Run every test: workspace, documentation, host kernels, fuzz targets, firmware under QEMU, its symbols and sizes
     Test,
-    /// Test the host kernels with NEON under QEMU, Miri and the thread sanitizer
+    /// Test with NEON under QEMU, addresses of 32 bits, Miri and the thread sanitizer
     Hosts,
     /// Run fuzz targets from the seeds that `cargo xtask test` writes
     Fuzz(Targets),

@@ -100,7 +100,7 @@ pub fn run() -> Result<(), Failure> {
     total.end()
 }
 
-/// Tests of the host kernels that need other tools: NEON under QEMU, Miri, the thread sanitizer. Returns how many have
+/// Tests that need other tools: NEON under QEMU, addresses of 32 bits, Miri, the thread sanitizer. Returns how many have
 /// passed.
 pub fn hosts(race_seconds: u32) -> Result<u64, Failure> {
     let mut total = Total::default();
@@ -175,6 +175,10 @@ impl Total {
                 self.cargo_tests("streams of tidegate-fused under the thread sanitizer", hosts::races(race_seconds))?;
             }
             Err(failure) => self.lacks("Miri and the thread sanitizer", &failure),
+        }
+        match install::narrow() {
+            Ok(()) => self.cargo_tests("tests of tidegate with addresses of 32 bits", hosts::narrow())?,
+            Err(failure) => self.lacks("addresses of 32 bits", &failure),
         }
         match install::arm64() {
             Ok(()) => {
