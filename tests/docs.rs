@@ -10,14 +10,24 @@
 
 #[path = "docs/attributes.rs"]
 mod attributes;
+#[path = "docs/attributes_families.rs"]
+mod attributes_families;
+#[path = "docs/attributes_onnx.rs"]
+mod attributes_onnx;
+#[path = "docs/attributes_rtneural.rs"]
+mod attributes_rtneural;
 #[path = "docs/attributes_tf1.rs"]
 mod attributes_tf1;
+#[path = "docs/attributes_tflite.rs"]
+mod attributes_tflite;
 #[path = "docs/attributes_torch.rs"]
 mod attributes_torch;
 #[path = "docs/measured.rs"]
 mod measured;
 #[path = "docs/pages.rs"]
 mod pages;
+#[path = "docs/trial.rs"]
+mod trial;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::Read;
 
 use serde::Deserialize;
+use serde_json::json;
 use tidegate::{Numeric, State};
 use tidegate_model::backend::Engine;
 use tidegate_model::canonical::{Canonical, Tensor};
@@ -23,6 +24,7 @@ use tidegate_tests::import::ALONE;
 use tidegate_tests::tolerance::worst;
 use zip::ZipArchive;
 
+use super::trial::{Args, Base, accepted, add_bare, arguments, bare, complete, described, row as row_of, words};
 use super::{holds, repository};
 
 /// Largest allowed difference from the framework's output.
@@ -32,19 +34,19 @@ const SHARED: usize = 6;
 
 /// The content of `cases.json`.
 #[derive(Deserialize)]
-struct Record {
+pub struct Record {
     framework: String,
-    cases: Vec<Case>,
+    pub cases: Vec<Case>,
 }
 
 /// A model, and the output of its framework.
 #[derive(Deserialize)]
-struct Case {
-    cls: String,
+pub struct Case {
+    pub cls: String,
     /// Empty for the model with the default of every attribute; `*_initializer` stands for all that end so.
-    attribute: String,
+    pub attribute: String,
     value: String,
-    file: String,
+    pub file: String,
     /// Rows of a step each.
     input: Vec<Vec<f32>>,
     /// Dimensions of the input of an ONNX graph.
@@ -70,7 +72,7 @@ pub type Values = Vec<(String, Outcome)>;
 /// Attributes of each class.
 pub type Table = BTreeMap<String, BTreeMap<String, Values>>;
 
-fn archive(name: &str) -> (Record, BTreeMap<String, Vec<u8>>) {
+pub fn archive(name: &str) -> (Record, BTreeMap<String, Vec<u8>>) {
     let path = repository().join(format!("tests/frameworks/attributes/{name}.zip"));
     let file = File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut archive = ZipArchive::new(file).expect("the file is an archive");
@@ -198,7 +200,7 @@ fn listed(attributes: &BTreeMap<String, Values>, wanted: Outcome, shared: &BTree
 }
 
 /// The table of an importer: a row for each class, after one for the attributes that have the same outcome everywhere.
-fn rows(table: &Table, what: &str) -> String {
+pub fn rows(table: &Table, what: &str) -> String {
     let mut everywhere: BTreeMap<&str, Vec<Option<Outcome>>> = BTreeMap::new();
     for (name, values) in table.values().flatten() {
         everywhere.entry(name).or_default().push(single(values));
@@ -234,12 +236,13 @@ fn row(name: &str, cells: &[String; 3]) -> String {
     format!("| {name} |{}\n", cells.collect::<String>())
 }
 
-/// Compares the block of a page with the results for these archives.
-fn page(page: &str, archives: &[&str], what: &str) {
+/// The results for these archives.
+pub fn of_archives(archives: &[&str]) -> Table {
     let mut table = Table::new();
-    let frameworks: Vec<String> = archives.iter().map(|name| found(name, &mut table)).collect();
-    println!("{page}: tried with {}", frameworks.join(" and "));
-    written(page, &table, what);
+    for name in archives {
+        println!("{name}: tried with {}", found(name, &mut table));
+    }
+    table
 }
 
 /// Compares the block of a page with these results.
@@ -249,15 +252,51 @@ pub fn written(page: &str, table: &Table, what: &str) {
 
 #[test]
 fn every_argument_of_keras_s_layers_is_honoured_harmless_or_refused() {
-    page("docs/keras.md", &["keras2", "keras3"], "layer");
+    let mut names = words("tools/model/src/format/keras", "");
+    // The importer reads the number of axes from the ends of names.
+    let ended = names.iter().flat_map(|name| ["1D", "2D", "3D"].map(|axes| format!("{name}{axes}")));
+    names.extend(ended.collect::<Vec<_>>());
+    // Arguments whose default depends on the version must be given.
+    let text = r#"{"recurrent_activation": "sigmoid", "reset_after": true}"#;
+    let args: Args = serde_json::from_str(text).expect("arguments are JSON");
+    let is_layer = |class: &String| {
+        let error = bare("keras3", class, &args).err().unwrap_or_default();
+        // A Lambda is known, but refused.
+        !error.contains("custom code")
+    };
+    let mut layers = accepted(&names, |class| format!("class {class:?}"), |class| bare("keras3", class, &args).err());
+    layers.retain(is_layer);
+    let mut table = of_archives(&["keras2", "keras3"]);
+    let mut words = words("tools/model/src/format", "Case<");
+    // The importer itself adds these arguments.
+    words.retain(|word| !["each_step", "masked"].contains(&word.as_str()));
+    add_bare(&mut table, "keras3", &layers, &words);
+    for (class, gates) in [("CuDNNLSTM", 4), ("CuDNNGRU", 3)] {
+        let import = Box::new(move |args: &Args| {
+            let shapes =
+                [("kernel", vec![3, 2 * gates]), ("recurrent_kernel", vec![2, 2 * gates]), ("bias", bias(gates))];
+            let tensors = shapes.map(|(name, shape)| (format!("layer/{name}"), counted(shape)));
+            described("keras2", class, args, &json!(3), &tensors.into())
+        });
+        let found = arguments(class, &[Base { args: Args::new(), compared: false, import }], &words);
+        table.insert(class.to_owned(), row_of(found));
+    }
+    complete("docs/keras.md", &table, &layers);
+    written("docs/keras.md", &table, "layer");
 }
 
-#[test]
-fn every_attribute_of_onnx_s_operators_is_honoured_harmless_or_refused() {
-    page("docs/onnx.md", &["onnx"], "operator");
+/// The shape of the bias of two units of a recurrent layer of cuDNN in Keras.
+fn bias(gates: usize) -> Vec<usize> {
+    if gates == 3 { vec![2, 2 * gates] } else { vec![2 * gates] }
 }
 
-#[test]
-fn every_option_of_tflite_s_operators_is_honoured_harmless_or_refused() {
-    page("docs/tflite.md", &["tflite"], "operator");
+/// A tensor of different numbers.
+fn counted(shape: Vec<usize>) -> Tensor {
+    let data = (0..shape.iter().product()).map(|k: usize| ((7 * k) % 13 + 1) as f32 / 10.0).collect();
+    Tensor { shape, data }
+}
+
+/// The end of the error for an operator that an importer does not know.
+pub fn unread(op: &str) -> String {
+    format!("op {op}, which this importer does not support")
 }

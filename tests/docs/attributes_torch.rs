@@ -9,6 +9,7 @@ use tidegate_model::canonical::{Canonical, Tensor};
 use tidegate_model::format::Description;
 
 use super::attributes::{Outcome, Table, written};
+use super::trial::{Args, accepted, add_bare, bare, complete, words};
 
 /// A class: its arguments, the size of its input, and its tensors, as in `weight 3x2, bias 3`.
 struct Class {
@@ -23,7 +24,7 @@ struct Class {
 const FOREIGN: [(&str, &str, &str); 3] =
     [("device", "\"cpu\"", ""), ("dtype", "\"float32\"", ""), ("unheard_of", "1", "")];
 
-const CLASSES: [Class; 24] = [
+const CLASSES: [Class; 25] = [
     Class {
         class: "LSTM",
         args: "{}",
@@ -248,6 +249,19 @@ const CLASSES: [Class; 24] = [
         ],
     },
     Class {
+        class: "BatchNorm2d",
+        args: "{}",
+        input: "[5, 4]",
+        tensors: "weight 4, bias 4, running_mean 4, running_var 4, num_batches_tracked 1",
+        tries: &[
+            ("num_features", "5", ""),
+            ("eps", "0.1", ""),
+            ("momentum", "0.5", ""),
+            ("affine", "false", "running_mean 4, running_var 4, num_batches_tracked 1"),
+            ("track_running_stats", "false", ""),
+        ],
+    },
+    Class {
         class: "Softmax",
         args: r#"{"dim": -1}"#,
         input: "3",
@@ -358,5 +372,10 @@ fn every_argument_of_pytorch_s_layers_is_honoured_harmless_or_refused() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let words = words("tools/model/src/format", "Case<");
+    let classes =
+        accepted(&words, |class| format!("class {class:?}"), |class| bare("torch", class, &Args::new()).err());
+    add_bare(&mut table, "torch", &classes, &words);
+    complete("docs/pytorch.md", &table, &classes);
     written("docs/pytorch.md", &table, "class");
 }

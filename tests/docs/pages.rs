@@ -12,7 +12,7 @@ const ONLINE: [&str; 2] =
     ["https://github.com/tidegate/tidegate/blob/main/", "https://github.com/tidegate/tidegate/tree/main/"];
 
 /// Files of the repository with this extension, without build folders and those whose name begins with a dot.
-fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
+pub fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     for entry in entries {
         let path = entry.expect("the folder can be read").path();
@@ -29,7 +29,7 @@ fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// The lines of a page outside its code blocks.
-fn prose(text: &str) -> impl Iterator<Item = &str> {
+pub fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut code = false;
     text.lines().filter(move |line| {
         let fence = line.trim_start().starts_with("```");

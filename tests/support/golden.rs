@@ -16,6 +16,7 @@ use tidegate::{Model, Numeric};
 use tidegate_model::canonical::{Canonical, Tensor};
 use tidegate_model::error::ImportError;
 use tidegate_model::format::Conversion;
+use tidegate_model::format::case::Definition;
 
 use crate::images::AlignedBytes;
 pub use definition::from_case;
@@ -107,6 +108,11 @@ impl Case {
     /// The case's model; `None` if the importer does not know the case.
     pub fn try_model(&self) -> Option<Canonical> {
         from_case(&self.metadata, &self.tensors).ok().map(|conversion| conversion.model)
+    }
+
+    /// The case's class, arguments and parameters.
+    pub fn definition(&self) -> Definition<'_> {
+        definition::definition(&self.metadata, &self.tensors).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The sequences of the batch, `[time][features]`, of a case with one input.

@@ -22,7 +22,7 @@ pub fn from_case(
     convert_definition(definition(metadata, tensors)?)
 }
 
-fn definition<'a>(
+pub(super) fn definition<'a>(
     metadata: &HashMap<String, String>,
     tensors: &'a BTreeMap<String, Tensor>,
 ) -> Result<Definition<'a>, ImportError> {
