@@ -3,7 +3,9 @@
 //! - The page of a cell names all parts of its spec, and its golden cases exist and contain the cell.
 //! - The tables of cells in `README.md` and `docs/cells.md` and the list of cells in `core/FORMAT.md` are generated from the
 //!   specs and the golden cases; the tables of instructions and sizes in `docs/accuracy.md` from the records in
-//!   `firmware-examples/expected`; those of trainings from the ones in `tests/data/measured`; the table of lines in `CONTRIBUTING.md` from the source files.
+//!   `firmware-examples/expected`; those of accuracy and training from the ones in `tests/data/measured`; the table of
+//!   `docs/hosts.md` from the newest record of `tools/compare`; the table of lines in `CONTRIBUTING.md` from the source files.
+//! - Every other figure with a unit in `README.md` and `docs` is on a short list with the reason for it.
 //! - Every link between pages has a target.
 //!
 //! `TIDEGATE_OVERWRITE_DOCS=1 cargo test --release -p tidegate-tests --test repository docs` writes these tables and the list again.
@@ -22,6 +24,10 @@ mod attributes_tf1;
 mod attributes_tflite;
 #[path = "docs/attributes_torch.rs"]
 mod attributes_torch;
+#[path = "docs/figures.rs"]
+mod figures;
+#[path = "docs/hosts.rs"]
+mod hosts;
 #[path = "docs/measured.rs"]
 mod measured;
 #[path = "docs/pages.rs"]
@@ -221,25 +227,29 @@ const COUNTED: [(&str, &[&str], &str, &str, &str); 8] = [
 /// The columns of the table: input features and units of the LSTM.
 const WIDTHS: [u64; 4] = [16, 32, 64, 128];
 
-/// The table of instructions, from the record of `cargo xtask icount`.
-fn counts() -> String {
+/// Instructions of a step of a cell with as many inputs as units, from the record of `cargo xtask icount`.
+fn instructions(cell: &str, core: &str, numeric: &str, layout: &str, width: u64) -> u64 {
     let record = record("icount.json");
     let figures = record["figures"].as_array().expect("icount.json has figures");
-    let count = |core: &str, numeric: &str, layout: &str, width: u64| {
-        let is = |of: &&Value| {
-            of["cell"] == "lstm"
-                && of["core"] == core
-                && of["numeric"] == numeric
-                && of["layout"] == layout
-                && of["input"] == width
-                && of["hidden"] == width
-        };
-        let found: Vec<&Value> = figures.iter().filter(is).collect();
-        let [figure] = found.as_slice() else {
-            panic!("icount.json has {} figures of {core} {numeric} {layout} {width}", found.len())
-        };
-        figure["instructions_per_step"].as_u64().expect("instructions are a whole number")
+    let is = |of: &&Value| {
+        of["cell"] == cell
+            && of["core"] == core
+            && of["numeric"] == numeric
+            && of["layout"] == layout
+            && of["input"] == width
+            && of["hidden"] == width
     };
+    let found: Vec<&Value> = figures.iter().filter(is).collect();
+    let [figure] = found.as_slice() else {
+        panic!("icount.json has {} figures of {cell} {core} {numeric} {layout} {width}", found.len())
+    };
+    figure["instructions_per_step"].as_u64().expect("instructions are a whole number")
+}
+
+/// The table of instructions of an LSTM.
+fn counts() -> String {
+    let count =
+        |core: &str, numeric: &str, layout: &str, width: u64| instructions("lstm", core, numeric, layout, width);
     let mut table = format!("| core | features |{}\n|---|---|", WIDTHS.map(|width| format!(" {width} |")).concat());
     table += &"---|".repeat(WIDTHS.len());
     table += "\n";
@@ -333,6 +343,12 @@ fn tables_are_those_of_specs_golden_cases_and_records() {
     holds("docs/cells.md", "cells", &table());
     holds("docs/accuracy.md", "instructions", &counts());
     holds("docs/accuracy.md", "sizes", &sizes());
+    holds("docs/accuracy.md", "accuracy in floats", &measured::floats());
+    holds("docs/accuracy.md", "accuracy in integers", &measured::integers());
+    holds("docs/accuracy.md", "accuracy on streams", &measured::streams());
+    holds("docs/accuracy.md", "other runtimes", &measured::other_runtimes());
+    holds("docs/integers.md", "GRU and LSTM", &measured::gru_and_lstm());
+    holds("docs/hosts.md", "hosts", &hosts::newest_table());
     holds("docs/training.md", "recipes", &measured::recipes());
     holds("docs/training.md", "seeds", &measured::seeds());
 }

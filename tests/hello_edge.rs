@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use serde_json::json;
 use tidegate::{Model, Numeric, Schedule};
 use tidegate_model::backend::Engine;
 use tidegate_model::canonical::{Canonical, Port, Tensor};
@@ -14,7 +15,7 @@ use tidegate_model::load::{self, ImageBuffer, Settings};
 use tidegate_model::runner::{classify, features, fit, run, score_stream};
 use tidegate_model::score::{ClipLen, StreamPlan, StreamScore, best};
 use tidegate_tests::data::{self, in_parallel};
-use tidegate_tests::measured::{is_recorded, recorded};
+use tidegate_tests::measured::{are_near, is_recorded, recorded};
 use tidegate_tests::tolerance;
 
 const MODELS: [&str; 4] = ["Basic_LSTM_S", "LSTM_S", "GRU_S", "CRNN_S"];
@@ -113,6 +114,7 @@ fn worst<'a>(pairs: impl Iterator<Item = (&'a [f32], &'a [f32])>) -> f32 {
 fn clips_are_classified_as_tensorflow_classifies_them() {
     let Some(data) = data("clips_are_classified_as_tensorflow_classifies_them") else { return };
     let clips = data.sounds.len();
+    let mut measured = Vec::new();
     for name in MODELS {
         let full = image(name, Numeric::F32);
         let full = full.model().unwrap();
@@ -123,6 +125,7 @@ fn clips_are_classified_as_tensorflow_classifies_them() {
         let reference = data.logits(name);
         assert_eq!(reference.len(), clips);
         let expected = data.right(reference.iter().copied());
+        let mut row = json!({"model": name, "clips": clips, "tensorflow": expected});
         for (numeric, margin) in [(Numeric::F32, F32_CLIPS), (Numeric::F16, F16_CLIPS)] {
             let (image, margin) = (image(name, numeric), data::allowed(margin, 1680, clips));
             let model = image.model().unwrap();
@@ -132,6 +135,7 @@ fn clips_are_classified_as_tensorflow_classifies_them() {
             let outcomes = in_parallel(clips, |clip| outcome(&engine, &clip_features[clip]));
             let correct = data.right(outcomes.iter().map(|(_, posteriors)| &posteriors[..]));
             let numeric = numeric.name();
+            row[numeric] = correct.into();
             let from_audio = worst(outcomes.iter().zip(&reference).map(|((logits, _), row)| (&logits[..], *row)));
             let heard = data.features(&model);
             let computed = in_parallel(heard.len(), |k| outcome(&engine, heard[k].1).0);
@@ -148,6 +152,10 @@ fn clips_are_classified_as_tensorflow_classifies_them() {
                 assert!(from_features <= FROM_FEATURES, "{name}: {from_features:e} from features");
             }
         }
+        measured.push(row);
+    }
+    if data::is_whole() {
+        are_near("hello_edge", &measured.into(), &[("f32", F32_CLIPS as u64), ("f16", F16_CLIPS as u64)]);
     }
 }
 
@@ -206,8 +214,14 @@ fn a_windowed_stream_is_recognized_and_an_endless_state_is_not() {
         let plan = StreamPlan::new(&clips, 16_000, seed);
         score_stream(engine, model.front_end().unwrap(), &data.sounds, &plan, &data.labels, || {}).unwrap()
     });
+    let (mut measured, mut most) = (Vec::new(), 0);
     for ((seed, schedule, _), score) in runs.into_iter().zip(scores) {
-        let StreamScore { keywords, right, wrong, missed, seconds, false_alarms_per_hour, .. } = score;
+        let StreamScore { keywords, right, wrong, missed, seconds, false_alarms, false_alarms_per_hour, .. } = score;
+        most = data::allowed(1, 100, keywords) as u64;
+        measured.push(json!({
+            "schedule": schedule, "seed": seed, "minutes": (seconds / 60.0).round() as u64, "keywords": keywords,
+            "right": right, "wrong": wrong, "false_alarms": false_alarms,
+        }));
         let percent = |count: usize| 100.0 * count as f64 / keywords as f64;
         println!(
             "GRU_S {schedule}, seed {seed}, {:.1} minutes: {:.2} % right, {:.2} % wrong, {:.2} % missed, \
@@ -224,6 +238,10 @@ fn a_windowed_stream_is_recognized_and_an_endless_state_is_not() {
         } else {
             assert!(percent(right) < 60.0, "the schedule makes no difference: the windows are not used");
         }
+    }
+    if data::is_whole() {
+        // An event near its threshold may fall on either side: at most one in a hundred.
+        are_near("hello_edge_streams", &measured.into(), &[("right", most), ("wrong", most), ("false_alarms", most)]);
     }
 }
 
@@ -244,7 +262,7 @@ fn the_shipped_keywords_are_as_accurate_as_recorded() {
     });
     let right = decided.into_iter().filter(|&is_right| is_right).count();
     if data::is_whole() {
-        is_recorded("keywords", &serde_json::json!({"held_out": held_out.len(), "right": right, "bytes": bytes.len()}));
+        is_recorded("keywords", &json!({"held_out": held_out.len(), "right": right, "bytes": bytes.len()}));
     } else {
         let of = |name: &str| recorded("keywords")[name].as_u64().unwrap() as usize;
         let most = data::allowed(of("held_out") - of("right"), of("held_out"), held_out.len());

@@ -76,6 +76,8 @@ def main():
         cpu = "-".join(record["machine"]["cpu"].replace("(R)", "").lower().split()) + f"-{record['machine']['model']}"
         for suffix, text in ((".md", page), (".json", figures), ("-turns.csv", turns)):
             (HERE / "results" / f"{record['date']}-{cpu}{suffix}").write_text(text)
+        print("The table of docs/hosts.md shows the newest record. Write it again:\n"
+              "TIDEGATE_OVERWRITE_DOCS=1 cargo test --release -p tidegate-tests --test repository docs::tables")
     # Only wrong results and failed drivers count as a failure, not slow times.
     runs = [figures for results in record["results"].values() for figures in results.values()]
     return any("failed" in run or run.get("right") is False for run in runs)
