@@ -444,6 +444,8 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec, what: &str) -> String 
         Storage::Addends => "addends".to_owned(),
         Storage::Requantized { of } => format!("requantized rows of `{}`", name(of)),
         Storage::Starts { of } => format!("starts of the rows of `{}`", name(of)),
+        Storage::Taps => "weights × input, in the layout `portable`".to_owned(),
+        Storage::Values => "values".to_owned(),
     };
     let tensor = |of: &TensorSpec| format!("`{}` ({}){}", of.name, storage(of), presence(of.presence));
     let number = |of: &NumberSpec| {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use tidegate::internals::{cell::CellKind, image::field::header};
+use tidegate::internals::{activation::Activation, cell::CellKind, image::field::header};
 use tidegate::{Layout, Model, Numeric, SectionKind};
 use tidegate_model::canonical::Canonical;
 use tidegate_model::pack::{pack, pack_with};
@@ -33,13 +33,16 @@ fn integers() -> impl Iterator<Item = (Numeric, Layout)> {
     all.filter(|(numeric, layout)| layout.is_of(*numeric))
 }
 
-/// Small models that have a form in `i8`: each cell with its default activations, and a classifier.
+/// Small models that have a form in `i8`: each cell with its default activations, a classifier, and a table.
 fn in_i8() -> Vec<(String, Canonical)> {
     let cells = [("lstm", 3), ("dense", 5), ("softmax", 5)].map(|(cell, units)| (Variant::plain(cell), units));
     let classifier = chain(&mut Rng::new(12), 3, &cells, Draw { weights: 1.0, biases: true });
     let is_default =
         |(_, model): &(String, Canonical)| model.architecture.nodes.iter().all(|of| of.activations.is_empty());
-    let models = small_models().into_iter().filter(is_default).chain([("classifier".to_owned(), classifier)]);
+    let curve = Variant::plain("activation").activation("activation", Activation::Sigmoid);
+    let curve = chain(&mut Rng::new(13), 3, &[(curve, 3)], Draw { weights: 1.0, biases: true });
+    let others = [("classifier", classifier), ("table", curve)].map(|(name, model)| (name.to_owned(), model));
+    let models = small_models().into_iter().filter(is_default).chain(others);
     models.map(|(name, model)| (name, in_bytes(model))).filter(|(_, model)| pack(model, Numeric::I8).is_ok()).collect()
 }
 

@@ -1,5 +1,6 @@
 //! TFLite: outputs of its interpreter, bit for bit for integer models, and damaged and malicious files.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,7 @@ use tidegate_tests::fuzz_import::import_tflite;
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::import::{self, ALONE, damaged, sample};
 use tidegate_tests::memory::{peak_bytes, ran_alone};
+use tidegate_tests::tflite::{ends, fused, stepped};
 use tidegate_tests::tolerance::{worse, worst};
 
 const PIXELS: usize = 28 * 28;
@@ -34,41 +36,6 @@ fn import(bytes: &[u8]) -> Result<Canonical, ImportError> {
 
 fn image(name: &str, numeric: Numeric) -> AlignedBytes {
     AlignedBytes::pack(&import(&file(name)).unwrap_or_else(|error| panic!("{name}: {error}")), numeric)
-}
-
-fn ends<'a>(model: &Model<'a>) -> [Port<'a>; 2] {
-    [model.inputs().next().unwrap(), model.outputs().next().unwrap()]
-}
-
-/// The outputs for a window of TFLite integers, step by step, in TFLite integers.
-fn stepped(model: &Model<'_>, input: &[i8]) -> Vec<i8> {
-    let [from, to] = ends(model);
-    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
-    let mut state = State::new(model, &mut memory).unwrap();
-    let mut output = vec![0; to.size];
-    let mut given = Vec::new();
-    for row in input.chunks(from.size) {
-        let row: Vec<i16> = row.iter().map(|&value| i16::from(value) - from.zero_point as i16).collect();
-        if model.step_i16(&mut state, &mut scratch, &row, &mut output).unwrap().has_output() {
-            given.extend(output.iter().map(|&value| (i32::from(value) + to.zero_point) as i8));
-        }
-    }
-    given
-}
-
-/// The same on `tidegate-fused`.
-fn fused(model: &FusedModel<'_>, input: &[i8]) -> Vec<i8> {
-    let [from, to] = ends(model.model());
-    let mut stream = model.stream();
-    let mut output = vec![0; to.size];
-    let mut given = Vec::new();
-    for row in input.chunks(from.size) {
-        let row: Vec<i16> = row.iter().map(|&value| i16::from(value) - from.zero_point as i16).collect();
-        if stream.step_i16(&row, &mut output).unwrap().has_output() {
-            given.extend(output.iter().map(|&value| (i32::from(value) + to.zero_point) as i8));
-        }
-    }
-    given
 }
 
 /// The outputs for a whole sequence of real values, in one call.
@@ -170,7 +137,7 @@ fn in_integers(name: &str, [from, to]: [Port<'_>; 2]) -> Vec<(Vec<i8>, Vec<i8>)>
 
 #[test]
 fn integers_match_the_interpreter_step_by_step_as_a_sequence_and_in_every_layout() {
-    let mut sequences = 0;
+    let (mut sequences, mut wrong) = (0, BTreeSet::new());
     for name in cases(true) {
         let canonical = import(&file(&name)).unwrap();
         for layout in Layout::ALL {
@@ -181,20 +148,25 @@ fn integers_match_the_interpreter_step_by_step_as_a_sequence_and_in_every_layout
             for (input, expected) in in_integers(&name, [from, to]) {
                 let rows = expected.len() / to.size;
                 let last = |given: Vec<i8>| given[given.len() - rows * to.size..].to_vec();
-                assert_eq!(last(stepped(&model, &input)), expected, "{name} {}", layout.name());
-                assert_eq!(last(fused(&packed, &input)), expected, "{name} {} fused", layout.name());
+                let mut check = |how: &str, given: Vec<i8>| {
+                    if last(given) != expected {
+                        wrong.insert(format!("{name} in {}, {how}", layout.name()));
+                    }
+                };
+                check("step by step", stepped(&model, &input));
+                check("step by step on fused", fused(&packed, &input));
                 let real = |value: &i8| f32::from(i16::from(*value) - from.zero_point as i16) * from.scale;
                 let input: Vec<f32> = input.iter().map(real).collect();
                 let integer = |value: &f32| ((value / to.scale).round() as i32 + to.zero_point) as i8;
-                for fused in [None, Some(&packed)] {
-                    let given = sequence(&model, fused, &input);
-                    assert_eq!(last(given.iter().map(integer).collect()), expected, "{name} {}", layout.name());
+                for (how, fused) in [("as a sequence", None), ("as a sequence on fused", Some(&packed))] {
+                    check(how, sequence(&model, fused, &input).iter().map(integer).collect());
                 }
                 sequences += 1;
             }
         }
     }
     println!("{sequences} sequences of {} models in {} layouts", cases(true).len(), Layout::ALL.len());
+    assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(sequences >= 4 * (20 + 12 * 3), "{sequences}");
 }
 
@@ -418,11 +390,7 @@ fn convolutions_that_are_refused() -> impl Iterator<Item = (Vec<u8>, String)> {
         (changed(&kind(2), &[9]), "(op CONV_2D): its input 2"),
         (changed(&|at| at.field(at.tensor(10), 1), &[0]), "(op CONV_2D): its input is of int8, but its output is not"),
         (changed(&|at| at.counts(at.input(1, 1), 3), &[1]), "(op CONV_2D): its weights have a zero point other than 0"),
-        (changed(&|at| at.field(at.table(at.target(0), 1, 1), 0), &[4]), "has op DEPTHWISE_CONV_2D"),
-        (
-            changed(&|at| at.field(at.table(at.target(0), 1, 2), 0), &[28]),
-            "(op TANH): its integer form is not supported",
-        ),
+        (changed(&|at| at.field(at.table(at.target(0), 1, 1), 0), &[17]), "has op MAX_POOL_2D"),
     ]
     .map(|(bytes, reason)| (bytes, reason.to_owned()))
     .into_iter()

@@ -26,10 +26,10 @@ pub fn in_bytes(mut model: Canonical) -> Canonical {
         } else {
             value.clone()
         };
-        of.numbers = spec.numbers.iter().map(|number| (number.name.to_owned(), chosen(kind, number))).collect();
+        of.numbers = spec.numbers.iter().map(|number| (number.name.to_owned(), chosen(node, kind, number))).collect();
         for tensor in spec.tensors {
             match tensor.storage {
-                Storage::Weights(_) => {
+                Storage::Weights(_) | Storage::Taps => {
                     let [name] = tensor.from else { unreachable!("weights are one tensor") };
                     of.scales.insert((*name).to_owned(), vec![WEIGHT]);
                     let weights = model.tensors.get_mut(&format!("{}.{name}", node.name));
@@ -39,6 +39,12 @@ pub fn in_bytes(mut model: Canonical) -> Canonical {
                 Storage::Requantized { .. } => {
                     let rows = starts(&model.tensors, node, tensor).into_iter();
                     of.rows.insert(tensor.name.to_owned(), rows.flat_map(|start| [start, HALF, -4]).collect());
+                }
+                Storage::Values if kind == CellKind::Activation => {
+                    // Limits stand for the default activation, and a table for the others.
+                    if !node.activations.is_empty() {
+                        of.rows.insert(tensor.name.to_owned(), (0..256).map(|entry| 3 * entry % 255 - 128).collect());
+                    }
                 }
                 _ => {
                     of.rows.insert(tensor.name.to_owned(), starts(&model.tensors, node, tensor));
@@ -52,7 +58,7 @@ pub fn in_bytes(mut model: Canonical) -> Canonical {
 }
 
 /// Value of an integer parameter of a node: the scale of c is 2^-11, and a requantization without rows keeps the scale.
-fn chosen(kind: CellKind, number: &NumberSpec) -> i32 {
+fn chosen(node: &Node, kind: CellKind, number: &NumberSpec) -> i32 {
     match number.name {
         "cell_bits" => 11,
         "cell_clip" => number.most,
@@ -62,16 +68,24 @@ fn chosen(kind: CellKind, number: &NumberSpec) -> i32 {
         "lift" => 20,
         "reach" => 31 << 6,
         "shift" if kind == CellKind::Lstm => -22,
+        // Gains have the scale of values. Sums have 20 fraction bits more.
+        "shift" if kind == CellKind::Scale && node.options.is_empty() => -19,
+        "shift" if kind == CellKind::Scale => -6,
         name if name.ends_with("shift") => 1,
         _ => HALF,
     }
 }
 
-/// The node's first bias in integers, or zeros if it has none.
+/// The node's first bias, or its gains, in integers; zeros if it has none.
 fn starts(tensors: &BTreeMap<String, Tensor>, node: &Node, tensor: &TensorSpec) -> Vec<i32> {
     let bias = tensor.from.first().and_then(|name| tensors.get(&format!("{}.{name}", node.name)));
+    let unit = if tensor.storage == Storage::Values { VALUE } else { VALUE * WEIGHT };
     match bias {
-        Some(bias) => bias.data.iter().map(|bias| (bias / (VALUE * WEIGHT)).round() as i32).collect(),
-        None => vec![0; node.hidden_size * tensor.gates.len().max(1)],
+        Some(bias) => bias.data.iter().map(|bias| (bias / unit).round() as i32).collect(),
+        None => {
+            let kind = CellKind::from_name(&node.cell).expect("the cell exists");
+            let rows = node.dim(kind.spec(), &tensor.rows).expect("its rows");
+            vec![0; rows * tensor.gates.len().max(1)]
+        }
     }
 }

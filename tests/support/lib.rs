@@ -59,6 +59,7 @@ pub mod memory;
 pub mod network;
 pub mod oracle;
 pub mod random;
+pub mod tflite;
 pub mod tolerance;
 pub mod twin;
 pub mod twin_front_end;

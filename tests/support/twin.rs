@@ -125,7 +125,11 @@ impl TwinNode {
                     let word = |bytes: &[u8]| i64::from(i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
                     vectors.insert(tensor.name, bytes.chunks(4).map(word).collect());
                 }
-                Storage::F32 | Storage::Requantized { .. } | Storage::Starts { .. } => {
+                Storage::F32
+                | Storage::Requantized { .. }
+                | Storage::Starts { .. }
+                | Storage::Taps
+                | Storage::Values => {
                     panic!("not a storage of this numeric")
                 }
             }
@@ -199,6 +203,11 @@ impl TwinNode {
             CellKind::Dense => {
                 let sum = |row| self.single("rows", ("weights", x), row);
                 (0..self.node.output_size).map(|row| self.activate("activation", sum(row)).clamp(-MAX, MAX)).collect()
+            }
+            CellKind::Slice => {
+                let (rows, first) = (self.extent("rows"), self.extent("first"));
+                let part = first..first + self.node.output_size / rows;
+                x.chunks(x.len() / rows).flat_map(|row| row[part.clone()].to_vec()).collect()
             }
             CellKind::Softmax => self.softmax(x),
             CellKind::Conv => self.conv(x, self.extent("groups")),

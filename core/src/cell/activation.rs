@@ -24,9 +24,10 @@
 //!
 //! None of its own.
 
+mod i8;
 pub mod integer;
 
-use super::identity::i8;
+use super::identity;
 use super::prelude::*;
 
 pub(super) const SPEC: CellSpec = CellSpec {
@@ -43,7 +44,10 @@ pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
             spec: &SPEC,
             float: &[&Cell::float(&SPEC, step)],
             integer: &[(&integer::SPEC, &Cell::integer(&SPEC, &integer::SPEC, integer::step))],
-            i8: &[(&i8::SPEC, &Cell::integer(&SPEC, &i8::SPEC, i8::step))],
+            i8: &[
+                (&i8::SPEC, &Cell::integer(&SPEC, &i8::SPEC, identity::i8::step)),
+                (&i8::SPEC, &Cell::integer(&SPEC, &i8::SPEC, i8::step).when(i8::TABULATED)),
+            ],
         }
     }
 }

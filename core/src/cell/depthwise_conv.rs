@@ -40,6 +40,7 @@
 //!
 //! None of its own.
 
+pub mod i8;
 pub mod integer;
 
 use super::patch::{self, COLS, IMAGE, IN_CHANNELS, LAST, PATCH, POSITIONED, POSITIONS, ROWS, TAPS};
@@ -66,7 +67,7 @@ pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
             spec: &SPEC,
             float: &[&Cell::float(&SPEC, step::<W>)],
             integer: &[(&integer::SPEC, &Cell::integer(&SPEC, &integer::SPEC, integer::step::<K>))],
-            ..Entry::EMPTY
+            i8: &[(&i8::SPEC, &Cell::integer(&SPEC, &i8::SPEC, i8::step))],
         }
     }
 }

@@ -9,6 +9,9 @@ use crate::quant::RowBlock;
 /// Maximum distance of a value from its zero point.
 pub(super) const MOST: i32 = 255;
 
+/// Entries of a table: one for each of TFLite's integers.
+pub(super) const ENTRIES: usize = 256;
+
 /// The factor of a requantization.
 pub(super) const fn factor(name: &'static str) -> NumberSpec {
     NumberSpec { name, least: 0, most: i32::MAX, usual: None }

@@ -44,6 +44,7 @@ pub mod pool;
 mod prelude;
 pub mod repeat;
 pub mod scale;
+pub mod slice;
 pub mod slstm;
 pub mod softmax;
 pub mod sru;
@@ -109,6 +110,7 @@ impl CellKind {
             Self::Last => last::entry::<W, K>(),
             Self::Repeat => repeat::entry::<W, K>(),
             Self::Scale => scale::entry::<W, K>(),
+            Self::Slice => slice::entry::<W, K>(),
         }
     }
 

@@ -22,13 +22,20 @@ impl<'a> Node<'a> {
                 let Some(block) = self.block_bytes(spec) else { return None };
                 (rows / 4 * if is_wide(self.options) { 2 } else { 1 }).checked_mul(block)
             }
+            Storage::Taps => match &spec.cols {
+                Some(cols) => match self.sizes().dim(cols) {
+                    Some(cols) => rows.checked_mul(cols),
+                    None => None,
+                },
+                None => Some(rows),
+            },
             Storage::F32 | Storage::Terms(_) | Storage::Gains(_) => rows.checked_mul(4),
             Storage::Rows { recurrent, .. } => {
                 let sets = if recurrent.is_some() && is_wide(self.options) { 2 } else { 1 };
                 (rows / 4).checked_mul(sets * size_of::<RowBlock>())
             }
             Storage::Requantized { .. } => (rows / 4).checked_mul(size_of::<RowBlock>()),
-            Storage::Factors { .. } | Storage::Shifts => rows.checked_mul(2),
+            Storage::Factors { .. } | Storage::Shifts | Storage::Values => rows.checked_mul(2),
             Storage::Curve => Some(2 * TABLE_LEN.next_multiple_of(2)),
             Storage::Multipliers | Storage::Addends | Storage::Starts { .. } => rows.checked_mul(4),
         }

@@ -42,7 +42,8 @@ pub enum Storage {
     /// i32: multipliers over 2^24 that convert to the unit of the output. They include the canonical tensor, if there
     /// is one.
     Multipliers,
-    /// i32: terms that are added after such a multiplication, in the unit of the output with 8 fraction bits.
+    /// i32: terms that are added after such a multiplication, in the unit of the output with 8 fraction bits. In the
+    /// numeric `i8`, terms that are added before the last requantization.
     Addends,
     /// The [`RowBlock`](crate::quant::RowBlock)s of the matrix of this index in the numeric `i8`: the starts of the
     /// sums, and the factors and powers of two (each a signed byte) of their requantization. The canonical tensors are
@@ -56,6 +57,10 @@ pub enum Storage {
         /// The matrix.
         of: usize,
     },
+    /// i8: weights of the numeric `i8`, in blocks of four rows, column by column in every layout.
+    Taps,
+    /// i16: values in the numeric `i8`, such as the entries of a table.
+    Values,
 }
 
 impl Storage {

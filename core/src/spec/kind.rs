@@ -60,6 +60,7 @@ kinds! {
     Last = 43, "last";
     Repeat = 44, "repeat";
     Scale = 45, "scale";
+    Slice = 46, "slice";
 }
 
 /// Upper bound of the codes.

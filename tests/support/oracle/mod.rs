@@ -60,6 +60,7 @@ mod phased_lstm;
 mod pool;
 mod repeat;
 mod scale;
+mod slice;
 mod slstm;
 mod softmax;
 mod sru;
@@ -111,6 +112,7 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "pool" => (pool::step, stateless),
         "repeat" => (repeat::step, stateless),
         "scale" => (scale::step, stateless),
+        "slice" => (slice::step, stateless),
         "slstm" => (slstm::step, slstm::state_len),
         "softmax" => (softmax::step, stateless),
         "sru" => (sru::step, sru::state_len),

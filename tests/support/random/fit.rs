@@ -137,6 +137,13 @@ impl Fit {
         Self { extents: vec![("times", 2)], ..Self::units(input, 2 * input) }
     }
 
+    /// The last element of every row.
+    pub fn sliced(input: usize, _: usize) -> Self {
+        let rows = Self::parts(input);
+        let row = input / rows;
+        Self { extents: vec![("rows", rows), ("row", row), ("first", row - 1)], ..Self::units(input, rows) }
+    }
+
     /// One normalized group for each part of the input.
     pub fn normalized(input: usize, _: usize) -> Self {
         Self { extents: vec![("groups", Self::parts(input))], ..Self::units(input, input) }

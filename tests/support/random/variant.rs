@@ -257,6 +257,7 @@ impl Variant {
             CellKind::Last => [&[][..], &["first"]].map(|options| Self::new(kind, options).fit(Fit::row)).to_vec(),
             CellKind::Repeat => vec![Self::new(kind, &[]).fit(Fit::repeated)],
             CellKind::Scale => [&[][..], &["gain"]].map(|options| Self::new(kind, options).fit(Fit::channels)).to_vec(),
+            CellKind::Slice => vec![Self::new(kind, &[]).fit(Fit::sliced)],
             _ => panic!("no variants of {}", kind.spec().name),
         }
     }

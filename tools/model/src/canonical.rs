@@ -114,7 +114,7 @@ pub struct Integers {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub scales: BTreeMap<String, Vec<f32>>,
     /// Vectors by their names in the spec: for each row, the initial value of its sum, or initial value, factor and
-    /// shift. Rows are in the order of the canonical tensors.
+    /// shift, in the order of the canonical tensors; or the entries of a table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rows: BTreeMap<String, Vec<i32>>,
 }

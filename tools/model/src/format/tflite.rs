@@ -7,6 +7,7 @@
 //! holds the parameters of the integer arithmetic.
 
 mod conv;
+mod elementwise;
 mod flat;
 mod integers;
 mod layers;

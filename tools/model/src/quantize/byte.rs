@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use tidegate::internals::{
-    cell::{CellKind, CellSpec, Role, Storage, TensorSpec},
+    activation::Activation,
+    cell::{CURVE, CellKind, CellSpec, IntegerSpec, OTHER, Presence, Role, Storage, TensorSpec},
     quant::RowBlock,
 };
 use tidegate::{Layout, Numeric};
@@ -47,26 +48,47 @@ pub fn quantized(node: &Node, model: &Canonical, layout: Layout) -> Result<Quant
     if let Some(option) = (0..spec.options.len()).find(|bit| options & !integer.options & 1 << bit != 0) {
         return Err(refuse(format!(" with {}", spec.options[option])));
     }
-    // The limits of these cells are those of their activation.
-    let limited = integer.quantization.is_some_and(|rules| rules.activations == [Role::Limits]);
-    if let (Some((name, _)), false) = (node.activations.iter().next(), limited) {
-        return Err(refuse(format!(" whose {name} is not the default")));
-    }
     let none = Integers::default();
     let given = match model.architecture.integers.get(&node.name) {
         Some(given) => given,
         None if integer.numbers.is_empty() && integer.tensors.is_empty() => &none,
         None => return Err(QuantizeError::NotInIntegers { value: node.name.clone() }),
     };
+    let options = options | tabulated(integer, given);
+    let limited = integer.quantization.is_some_and(|rules| rules.activations == [Role::Limits]);
+    if let Some((name, activation)) = node.activations.iter().next() {
+        // Limits stand for an activation that only clips; any other needs a table.
+        let clips = limited && activation.parse().is_ok_and(is_clip);
+        if !clips && options & 1 << CURVE == 0 {
+            return Err(refuse(format!(" whose {name} is {activation}")));
+        }
+    }
     let number = |name: &str| {
         let number = given.numbers.get(name).copied();
         number.ok_or_else(|| refuse(format!(" whose integers have no {name}")))
     };
     let numbers = integer.numbers.iter().map(|of| number(of.name)).collect::<Result<Vec<i32>, _>>()?;
     let layer = Layer { node, spec, model, given, layout };
-    let tensor = |tensor: &TensorSpec| layer.tensor(tensor).map(Some).map_err(refuse);
+    let tensor = |tensor: &TensorSpec| {
+        let present = tensor.presence.required(options).then(|| layer.tensor(tensor).map_err(refuse));
+        present.transpose()
+    };
     let tensors = integer.tensors.iter().map(tensor).collect::<Result<Vec<_>, _>>()?;
-    Ok(QuantizedNode { options, numbers, is_limited: true, tensors, rows: Vec::new() })
+    Ok(QuantizedNode { options, numbers, is_limited: options & 1 << OTHER == 0, tensors, rows: Vec::new() })
+}
+
+/// The option bits of a node whose integers include tables of activations.
+fn tabulated(integer: &IntegerSpec, given: &Integers) -> u32 {
+    let bits = |tensor: &TensorSpec| match tensor.presence {
+        Presence::With(option) if option >= CURVE && given.rows.contains_key(tensor.name) => 1 << OTHER | 1 << option,
+        _ => 0,
+    };
+    integer.tensors.iter().map(bits).fold(0, |all, bits| all | bits)
+}
+
+/// Whether limits alone make an activation.
+fn is_clip(activation: Activation) -> bool {
+    matches!(activation, Activation::Identity | Activation::Relu | Activation::Relu6 | Activation::HardTanh)
 }
 
 struct Layer<'a> {
@@ -81,17 +103,25 @@ impl Layer<'_> {
     /// The bytes of a tensor. The error completes a sentence that begins with the name of the cell.
     fn tensor(&self, tensor: &TensorSpec) -> Result<Vec<u8>, String> {
         match tensor.storage {
-            Storage::Weights(_) => self.weights(tensor),
+            Storage::Weights(_) => self.weights(tensor, self.layout),
+            Storage::Taps => self.weights(tensor, Layout::Portable),
             Storage::Requantized { .. } => {
                 let rows = self.rows(tensor, 3)?;
                 let blocks = rows.chunks(4).map(row_block).collect::<Option<Vec<_>>>();
                 let blocks = blocks.ok_or_else(|| format!(" whose {} have a shift out of its range", tensor.name))?;
                 Ok(to_bytes(blocks.as_flattened()))
             }
-            Storage::Starts { .. } => {
+            Storage::Starts { .. } | Storage::Addends => {
                 let mut starts: Vec<i32> = self.rows(tensor, 1)?.into_iter().flatten().copied().collect();
                 starts.resize(starts.len().next_multiple_of(4), 0);
                 Ok(to_bytes(&starts))
+            }
+            Storage::Values => {
+                let values = self.rows(tensor, 1)?.into_iter().flatten().map(|&value| i16::try_from(value));
+                let values = values.collect::<Result<Vec<i16>, _>>();
+                let mut values = values.map_err(|_| format!(" whose {} exceed 16 bits", tensor.name))?;
+                values.resize(values.len().next_multiple_of(4), 0);
+                Ok(values.into_iter().flat_map(i16::to_le_bytes).collect())
             }
             _ => Err(format!(" with {}", tensor.name)),
         }
@@ -109,8 +139,8 @@ impl Layer<'_> {
         Ok((0..units * blocks).map(row).collect())
     }
 
-    /// The weights of a matrix in the order of the layout.
-    fn weights(&self, tensor: &TensorSpec) -> Result<Vec<u8>, String> {
+    /// The weights of a matrix in the order of a layout.
+    fn weights(&self, tensor: &TensorSpec, layout: Layout) -> Result<Vec<u8>, String> {
         let [name] = tensor.from else { return Err(format!(" with {}", tensor.name)) };
         let scales = self.given.scales.get(*name).map(Vec::as_slice).unwrap_or_default();
         let Some(Tensor { shape, data }) = self.model.tensors.get(&format!("{}.{name}", self.node.name)) else {
@@ -129,21 +159,20 @@ impl Layer<'_> {
         let data = integers.ok_or_else(|| format!(" whose {name} are not 8-bit integers times their scales"))?;
         let alone = [(format!("{}.{name}", self.node.name), Tensor { shape: shape.clone(), data })].into();
         let rows = image_rows(self.node, self.spec, tensor, &alone);
-        let bytes = self.layout.block_bytes(NUMERIC, cols).ok_or_else(|| format!(" with too many {name}"))?;
-        Ok(rows.chunks(4 * cols).flat_map(|rows| self.block(rows, cols, bytes)).collect())
+        let bytes = layout.block_bytes(NUMERIC, cols).ok_or_else(|| format!(" with too many {name}"))?;
+        Ok(rows.chunks(4 * cols).flat_map(|rows| block_of(rows, cols, layout, bytes)).collect())
     }
+}
 
-    /// A block of four rows; the last one may hold fewer.
-    fn block(&self, rows: &[f32], cols: usize, bytes: usize) -> Vec<u8> {
-        let mut block = vec![0; bytes];
-        for (row, col) in
-            (0..4).flat_map(|row| (0..cols.next_multiple_of(self.layout.columns(NUMERIC))).map(move |col| (row, col)))
-        {
-            let weight = if col < cols { rows.get(row * cols + col).copied().unwrap_or(0.0) } else { 0.0 };
-            block[self.layout.place(NUMERIC, row, col)] = self.layout.code_of(NUMERIC, weight as i8);
-        }
-        block
+/// A block of four rows; the last one may hold fewer.
+fn block_of(rows: &[f32], cols: usize, layout: Layout, bytes: usize) -> Vec<u8> {
+    let mut block = vec![0; bytes];
+    let padded = cols.next_multiple_of(layout.columns(NUMERIC));
+    for (row, col) in (0..4).flat_map(|row| (0..padded).map(move |col| (row, col))) {
+        let weight = if col < cols { rows.get(row * cols + col).copied().unwrap_or(0.0) } else { 0.0 };
+        block[layout.place(NUMERIC, row, col)] = layout.code_of(NUMERIC, weight as i8);
     }
+    block
 }
 
 /// Start, factor and shift of up to four rows.

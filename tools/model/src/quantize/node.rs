@@ -392,8 +392,10 @@ impl Quantizer<'_> {
                 to_bytes(&values)
             }
             Storage::Addends => self.words(tensor, &[Unit::Output], f64::from(1 << RESCALED_BITS), MOST_SUM)?,
-            // The last two exist only in the numeric `i8`.
-            Storage::F32 | Storage::Requantized { .. } | Storage::Starts { .. } => Vec::new(),
+            // All but the first exist only in the numeric `i8`.
+            Storage::F32 | Storage::Requantized { .. } | Storage::Starts { .. } | Storage::Taps | Storage::Values => {
+                Vec::new()
+            }
         };
         Some(Some(bytes))
     }

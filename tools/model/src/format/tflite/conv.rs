@@ -1,9 +1,9 @@
-//! `CONV_2D`.
+//! `CONV_2D` and `DEPTHWISE_CONV_2D`.
 
 use tidegate::internals::cell::CellKind;
 
 use super::lower::{Along, Reader, Refused, Trouble, Value};
-use super::rows::{Precision, Rows};
+use super::rows::{Filters, Precision, Rows};
 use super::schema::Operator;
 use crate::canonical::Tensor;
 use crate::format::{axis::Axis, layer::Layer, refuse::fail_if};
@@ -18,13 +18,19 @@ impl Reader<'_> {
         let &[1, height, width, channels] = x.shape.as_slice() else {
             return Err(format!("its input is {:?}, not [1, height, width, channels]", x.shape).into());
         };
-        let rows = self.rows(operator, x.counts, Precision::OfProducts)?;
+        let depthwise = operator.op == "DEPTHWISE_CONV_2D";
+        let filters = if depthwise { Filters::Last } else { Filters::First };
+        let rows = self.rows(operator, x.counts, Precision::OfProducts, filters)?;
         let Rows { shape: weights_shape, weights: data, bias, activation, integers } = rows;
         let &[filters, kernel_height, kernel_width, seen] = weights_shape.as_slice() else {
             return Err(format!("its weights are {weights_shape:?}").into());
         };
-        let fits = seen > 0 && channels.is_multiple_of(seen) && filters.is_multiple_of(channels / seen);
-        fail_if(!fits, format_args!("its weights see {seen} of {channels} channels"))?;
+        let fits = if depthwise {
+            filters.is_multiple_of(channels)
+        } else {
+            seen > 0 && channels.is_multiple_of(seen) && filters.is_multiple_of(channels / seen)
+        };
+        fail_if(!fits, format_args!("its weights are {weights_shape:?} for {channels} channels"))?;
         let padding = operator.option("padding", SAME)?;
         fail_if(!(0..=1).contains(&padding), format_args!("attribute padding is {padding}"))?;
         let number = |name: &str| -> Result<usize, Trouble> {
@@ -49,11 +55,15 @@ impl Reader<'_> {
         let shape = vec![1, positions[0], positions[1], filters];
         self.has_shape(operator, &shape)?;
         let size = positions[0].checked_mul(positions[1]).and_then(|positions| positions.checked_mul(filters));
-        let mut layer = Layer::new(CellKind::Conv, x.features(), filters)
+        let (kind, last) = match depthwise {
+            true => (CellKind::DepthwiseConv, ("multiplier", filters / channels)),
+            false => (CellKind::Conv, ("groups", channels / seen)),
+        };
+        let mut layer = Layer::new(kind, x.features(), filters)
             .tensor("weights", Tensor { shape: vec![filters, kernel_height * kernel_width * seen], data })
             .activation("activation", activation)
             .extent("in_channels", channels)
-            .extent("groups", channels / seen)
+            .extent(last.0, last.1)
             .over(&[rows, cols]);
         layer.output_size = size.ok_or("it is too large")?;
         if let Some(data) = bias {

@@ -50,13 +50,44 @@ impl Multiplier {
         }
         Self::SHIFTS.contains(&shift).then_some(Self { factor: factor as i32, shift })
     }
+
+    /// Scales `x` as TFLite's kernels do, which round twice: after the product and after the division by a power of two.
+    pub fn apply(self, x: i32) -> i32 {
+        let shifted = x.wrapping_shl(self.shift.max(0).unsigned_abs());
+        let product = (i64::from(shifted) * i64::from(self.factor) + (1 << 30)) >> 31;
+        let divisor = 1_i64 << (-self.shift).max(0);
+        ((product.abs() + divisor / 2) / divisor * product.signum()) as i32
+    }
+}
+
+/// Minimum and maximum of TFLite's integers.
+pub const LIMITS: [i32; 2] = [-128, 127];
+
+/// An activation's output for each of TFLite's integers, the least first, relative to the output's zero point; `None` if
+/// TFLite's kernels have no table of the activation. They compute it in f32.
+pub fn table(of: Activation, input: Counts, output: Counts) -> Option<Vec<i32>> {
+    // The kernels call the C library's `expf` and `tanhf`. Rounding the f64 results gives the same table unless both
+    // roundings fall on different sides of a half, which no scale in use does.
+    let curve = |x: f32| -> Option<f32> {
+        match of {
+            Activation::Sigmoid => Some(1.0 / (1.0 + f64::from(-x).exp() as f32)),
+            Activation::Tanh => Some(f64::from(x).tanh() as f32),
+            _ => None,
+        }
+    };
+    let entry = |integer: i32| {
+        let x = input.scale * (integer - input.zero_point) as f32;
+        let y = (curve(x)? * (1.0 / output.scale)).round() as i32;
+        Some(y.saturating_add(output.zero_point).clamp(LIMITS[0], LIMITS[1]) - output.zero_point)
+    };
+    (LIMITS[0]..=LIMITS[1]).map(entry).collect()
 }
 
 /// Minimum and maximum of an activation's output in TFLite's integers; `None` if the activation is not just a clamp.
 pub fn limits(of: Activation, counts: Counts) -> Option<[i32; 2]> {
     let integer = |real: f32| counts.zero_point.saturating_add((real / counts.scale).round() as i32).clamp(-128, 127);
     match of {
-        Activation::Identity => Some([-128, 127]),
+        Activation::Identity => Some(LIMITS),
         Activation::Relu => Some([integer(0.0), 127]),
         Activation::HardTanh => Some([integer(-1.0), integer(1.0)]),
         Activation::Relu6 => Some([integer(0.0), integer(6.0)]),
@@ -122,6 +153,11 @@ mod tests {
         assert_eq!(Multiplier::of(below_one), Some(Multiplier::ONE));
         assert_eq!(Multiplier::of(f64::from(-40_i32).exp2()), Some(Multiplier { factor: 0, shift: 0 }));
         assert_eq!(Multiplier::of(f64::from(-31_i32).exp2()), Some(Multiplier { factor: 1 << 30, shift: -30 }));
+        // 1.5 is rounded up, and then the quotient by 2 again.
+        assert_eq!(Multiplier { factor: 3 << 29, shift: -1 }.apply(2), 1);
+        assert_eq!(Multiplier { factor: 1 << 30, shift: -1 }.apply(5), 2);
+        assert_eq!(Multiplier { factor: 1 << 30, shift: -1 }.apply(-6), -2);
+        assert_eq!(Multiplier::ONE.apply(-77), -77);
         for none in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::from(40_i32).exp2()] {
             assert_eq!(Multiplier::of(none), None, "{none}");
         }

@@ -2,9 +2,9 @@
 
 use tidegate::internals::{activation::Activation, cell::CellKind};
 
-use super::integers::{Counted, Counts, Multiplier, limits};
+use super::integers::{Counted, Counts, LIMITS, Multiplier, limits, table};
 use super::lower::{Along, Reader, Refused, Trouble, Value};
-use super::rows::{Precision, Rows};
+use super::rows::{Filters, Precision, Rows};
 use super::schema::{Operator, Type};
 use crate::canonical::Tensor;
 use crate::format::{layer::Layer, refuse::fail_if};
@@ -57,7 +57,7 @@ impl Reader<'_> {
         let other = operator.option("weights_format", 0_i8)? != 0;
         fail_if(other, "attribute weights_format is not DEFAULT, which is not supported")?;
         let shape = self.output_shape(operator)?;
-        let rows = self.rows(operator, x.counts, Precision::OfScales)?;
+        let rows = self.rows(operator, x.counts, Precision::OfScales, Filters::First)?;
         let Rows { shape: weights_shape, weights, bias, activation, integers } = rows;
         let &[units, features] = weights_shape.as_slice() else { return Err("its weights are not a matrix".into()) };
         let misfit = bias.as_ref().is_some_and(|bias| bias.len() != units);
@@ -229,11 +229,19 @@ impl Reader<'_> {
             return Ok(Value { source, ..x });
         };
         let output = self.output_counts(operator)?.ok_or("its input is of int8, but its output is not")?;
-        let limits = limits(of, output).ok_or("its integer form is not supported")?;
-        // Computed in the precision of the scales, unlike in `QUANTIZE`.
-        let by =
-            Multiplier::of((input.scale / output.scale).into()).ok_or("the quotient of its scales is out of range")?;
-        let counted = Counted::of(output).requantized("", by).limited(output, limits);
+        let counted = match limits(of, output) {
+            Some(limits) => {
+                // Computed in the precision of the scales, unlike in `QUANTIZE`.
+                let by = Multiplier::of((input.scale / output.scale).into());
+                let by = by.ok_or("the quotient of its scales is out of range")?;
+                Counted::of(output).requantized("", by).limited(output, limits)
+            }
+            None => {
+                let table = table(of, input, output).ok_or("its integer form is not supported")?;
+                let counted = Counted::of(output).requantized("", Multiplier::ONE).limited(input, LIMITS);
+                counted.rows("table", table)
+            }
+        };
         let (source, counts) = self.counted(layer, &x.source, Some((output, counted)));
         Ok(Value { source, counts, ..x })
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::integers::{Counted, Counts, Multiplier};
+use super::integers::{Counted, Counts, LIMITS, Multiplier};
 use super::schema::{Model, Operator, Quantization, Type, floats, integers};
 use super::{malformed, unsupported};
 use crate::format::refuse::{err_if, fail_if, unsupported_if};
@@ -200,7 +200,7 @@ impl<'a> Reader<'a> {
 
     /// Requantizes integers to another scale and zero point.
     pub fn brought(&mut self, value: Value, counts: Counts, by: Multiplier) -> Value {
-        let counted = Counted::of(counts).requantized("", by).limited(counts, [-128, 127]);
+        let counted = Counted::of(counts).requantized("", by).limited(counts, LIMITS);
         let layer = Layer::identity(value.source.size());
         let (source, counts) = self.counted(layer, &value.source, Some((counts, counted)));
         Value { source, counts, ..value }
@@ -267,13 +267,14 @@ impl<'a> Reader<'a> {
         let value = match operator.op {
             LSTM => self.lstm(operator),
             "FULLY_CONNECTED" => self.dense(operator),
-            "CONV_2D" => self.conv(operator),
+            "CONV_2D" | "DEPTHWISE_CONV_2D" => self.conv(operator),
             "RESHAPE" | "SQUEEZE" | "EXPAND_DIMS" => self.reshape(operator),
             "TRANSPOSE" => self.transpose(operator),
             "STRIDED_SLICE" => self.strided_slice(operator),
             "SOFTMAX" => self.softmax(operator),
             "QUANTIZE" => self.quantize(operator),
             "DEQUANTIZE" => self.dequantize(operator),
+            "MUL" | "ADD" | "SUB" => self.arithmetic(operator),
             "LOGISTIC" | "TANH" | "RELU" | "RELU6" => self.activation(operator),
             _ => {
                 let node = self.node(operator);
@@ -326,7 +327,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn is_constant(&self, number: Option<usize>) -> bool {
+    pub fn is_constant(&self, number: Option<usize>) -> bool {
         number.is_some_and(|number| {
             let tensor = &self.model.tensors[number];
             !self.values.contains_key(&number) && self.model.data(tensor).is_ok_and(|data| data.is_some())
@@ -349,7 +350,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The constant that a `DEQUANTIZE` converts to this tensor, if there is one; otherwise the tensor itself.
-    fn behind(&self, number: usize) -> usize {
+    pub fn behind(&self, number: usize) -> usize {
         let gives = |of: &&Operator<'_>| of.op == "DEQUANTIZE" && of.outputs.first() == Some(&Some(number));
         match self.model.operators.iter().find(gives) {
             Some(of) if self.model.tensors[number].of == Type::F32 => {
@@ -359,13 +360,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Subtracts the memory of a constant, each time that an operator reads it. Each row may have three integers and a
-    /// scale besides.
+    /// Subtracts the memory of the integers of rows: three, and a scale.
+    pub fn take_rows(&mut self, rows: usize) -> Result<()> {
+        Ok(self.budget.take(rows, 4 * size_of::<i32>())?)
+    }
+
+    /// Subtracts the memory of a constant and of its rows, each time that an operator reads it.
     fn take(&mut self, number: usize) -> Result<()> {
         let shape = self.model.tensors[number].shape()?;
         let (elements, rows) = (shape.iter().product(), shape.first().copied().unwrap_or(1));
         self.budget.take(elements, NUMBER)?;
-        self.budget.take(rows, 4 * size_of::<i32>())?;
+        self.take_rows(rows)?;
         Ok(self.budget.clone().take(elements, READ)?)
     }
 

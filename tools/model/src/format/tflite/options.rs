@@ -13,17 +13,25 @@ pub const FUSED: &str = "fused_activation_function";
 
 /// Operators that have options: the number of their type in the schema's `BuiltinOptions`, and their fields in the order
 /// of the schema.
-const OPTIONS: [(&str, u8, &[&str]); 7] = [
+const OPTIONS: [(&str, u8, &[&str]); 11] = [
+    ("ADD", 11, &[FUSED, "pot_scale_int16"]),
     (
         "CONV_2D",
         1,
         &["padding", "stride_w", "stride_h", FUSED, "dilation_w_factor", "dilation_h_factor", "quantized_bias_type"],
     ),
     (
+        "DEPTHWISE_CONV_2D",
+        2,
+        &["padding", "stride_w", "stride_h", "depth_multiplier", FUSED, "dilation_w_factor", "dilation_h_factor"],
+    ),
+    (
         "FULLY_CONNECTED",
         8,
         &[FUSED, "weights_format", "keep_num_dims", "asymmetric_quantize_inputs", "quantized_bias_type"],
     ),
+    ("MUL", 21, &[FUSED]),
+    ("SUB", 28, &[FUSED, "pot_scale_int16"]),
     ("SOFTMAX", 9, &["beta"]),
     ("RESHAPE", 17, &["new_shape"]),
     ("SQUEEZE", 30, &["squeeze_dims"]),

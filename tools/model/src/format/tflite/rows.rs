@@ -18,9 +18,40 @@ pub enum Precision {
     OfProducts,
 }
 
+/// Dimension of the weights that counts the filters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filters {
+    /// The first.
+    First,
+    /// The last of `[1, height, width, filters]`.
+    Last,
+}
+
+impl Filters {
+    /// Index of the dimension.
+    fn dimension(self) -> i32 {
+        match self {
+            Self::First => 0,
+            Self::Last => 3,
+        }
+    }
+
+    /// The weights with the filters first; `[filters, height, width, 1]` if they were last.
+    fn first<T: Copy>(self, (shape, data): (Vec<usize>, Vec<T>)) -> Result<(Vec<usize>, Vec<T>), Trouble> {
+        match (self, shape.as_slice()) {
+            (Self::First, _) => Ok((shape, data)),
+            (Self::Last, &[1, height, width, filters]) => {
+                let data = (0..filters).flat_map(|filter| data.iter().skip(filter).step_by(filters)).copied();
+                Ok((vec![filters, height, width, 1], data.collect()))
+            }
+            (Self::Last, _) => Err(format!("its weights are {shape:?}, not [1, height, width, filters]").into()),
+        }
+    }
+}
+
 /// Weights and bias of an operator.
 pub struct Rows {
-    /// Shape in the file; the first dimension counts the rows.
+    /// Shape; the first dimension counts the rows.
     pub shape: Vec<usize>,
     /// Weights as floats.
     pub weights: Vec<f32>,
@@ -38,18 +69,25 @@ impl Reader<'_> {
         operator: &Operator<'_>,
         input: Option<Counts>,
         precision: Precision,
+        filters: Filters,
     ) -> Result<Rows, Trouble> {
         let Some(input) = input else {
             let activation = operator.activation()?;
-            let (shape, weights) = self.floats(operator, 1)?.ok_or("its weights are missing")?;
+            let (shape, weights) = filters.first(self.floats(operator, 1)?.ok_or("its weights are missing")?)?;
             let bias = self.floats(operator, 2)?.map(|(_, data)| data);
             return Ok(Rows { shape, weights, bias, activation, integers: None });
         };
         let output = self.output_counts(operator)?.ok_or("its input is of int8, but its output is not")?;
         let (shape, weights, quantization) = self.integers(operator, 1, Type::I8)?.ok_or("its weights are missing")?;
+        let (shape, weights) = filters.first((shape, weights))?;
         let count = shape.first().copied().unwrap_or(1);
+        if filters == Filters::Last {
+            // The budget counts the rows by the first dimension of the file.
+            self.take_rows(count)?;
+        }
         let quantization = quantization.ok_or("its weights have no scale")?;
-        let per_row = quantization.scales.len() == count && (count == 1 || quantization.dimension == 0);
+        let per_row =
+            quantization.scales.len() == count && (count == 1 || quantization.dimension == filters.dimension());
         let moved = quantization.zero_points.iter().any(|&zero_point| zero_point != 0);
         let misfit = moved || !(per_row || quantization.scales.len() == 1);
         fail_if(misfit, "its weights have a zero point other than 0, or neither one scale nor one for each row")?;

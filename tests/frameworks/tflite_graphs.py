@@ -1,0 +1,248 @@
+"""Writes TFLite models of single integer operators, and records the outputs of LiteRT's interpreter.
+
+    pip install -r tests/frameworks/tflite.requirements.txt
+    python tests/frameworks/tflite_graphs.py write                     the files in tests/frameworks/tflite
+    python tests/frameworks/tflite_graphs.py check --seed 1 --count 50 --tidegate target/release/tidegate
+
+TensorFlow's converter makes such graphs only from whole networks, and chooses their scales. Here weights, scales, zero
+points, shapes and inputs are drawn from a seed. Files, tensors and the kernels of the interpreter are those of
+tflite_models.py. `check` generates other graphs and runs each through `tidegate run`; the integers must be
+bit-identical.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from safetensors.numpy import save_file
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tflite")
+SAMPLE_SEED = 5
+TYPES = {"i1": schema.TensorType.INT8, "u1": schema.TensorType.UINT8, "i4": schema.TensorType.INT32}
+RESOURCE = schema.TensorType.RESOURCE
+NONE, RELU = 0, 1
+
+
+class Graph:
+    """A model under construction. Tensors are numbered in the order in which they are added."""
+
+    def __init__(self, rng):
+        self.rng = rng
+        self.model = schema.ModelT()
+        self.model.version = 3
+        self.model.operatorCodes, self.model.buffers, self.model.subgraphs = [], [schema.BufferT()], []
+        self.graph = self.subgraph(b"main")
+
+    def subgraph(self, name):
+        graph = schema.SubGraphT()
+        graph.name, graph.tensors, graph.operators, graph.inputs, graph.outputs = name, [], [], [], []
+        self.model.subgraphs.append(graph)
+        return graph
+
+    def tensor(self, shape, of="i1", scales=None, zero_point=0, data=None, dimension=0, graph=None):
+        graph = graph or self.graph
+        tensor = schema.TensorT()
+        tensor.shape, tensor.type, tensor.buffer = list(shape), TYPES.get(of, of), 0
+        tensor.name = b"%s_%d" % (graph.name, len(graph.tensors))
+        if data is not None:
+            buffer = schema.BufferT()
+            buffer.data = np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
+            self.model.buffers.append(buffer)
+            tensor.buffer = len(self.model.buffers) - 1
+        if scales is not None:
+            scales = np.atleast_1d(scales)
+            tensor.quantization = schema.QuantizationParametersT()
+            tensor.quantization.scale = [float(scale) for scale in scales]
+            tensor.quantization.zeroPoint = [int(zero_point)] * len(scales)
+            tensor.quantization.quantizedDimension = dimension
+        graph.tensors.append(tensor)
+        return len(graph.tensors) - 1
+
+    def value(self, shape, zero_point=None, scale=None, of="i1"):
+        """A computed tensor with random quantization."""
+        scale = np.float32(self.rng.uniform(0.01, 0.05)) if scale is None else scale
+        zero_point = int(self.rng.integers(-128, 128)) if zero_point is None else zero_point
+        return self.tensor(shape, of, scale, zero_point)
+
+    def constant(self, values, of="i4"):
+        values = np.array(values, of)
+        return self.tensor(values.shape, of, data=values)
+
+    def shape(self, tensor):
+        return list(self.graph.tensors[tensor].shape)
+
+    def quantization(self, tensor):
+        of = self.graph.tensors[tensor].quantization
+        return np.float32(of.scale[0]), of.zeroPoint[0]
+
+    def operator(self, name, inputs, outputs, version=1, graph=None, **options):
+        code = getattr(schema.BuiltinOperator, name)
+        known = [of.builtinCode for of in self.model.operatorCodes]
+        if code not in known:
+            of = schema.OperatorCodeT()
+            of.builtinCode, of.deprecatedBuiltinCode, of.version = code, min(code, 127), version
+            self.model.operatorCodes.append(of)
+            known.append(code)
+        operator = schema.OperatorT()
+        operator.opcodeIndex, operator.inputs, operator.outputs = known.index(code), list(inputs), list(outputs)
+        if options:
+            name = options.pop("options")
+            operator.builtinOptionsType = getattr(schema.BuiltinOptions, name)
+            operator.builtinOptions = getattr(schema, f"{name}T")()
+            for option, value in options.items():
+                assert hasattr(operator.builtinOptions, option), option
+                setattr(operator.builtinOptions, option, value)
+        (graph or self.graph).operators.append(operator)
+        return outputs[0] if outputs else None
+
+    def content(self, input, output):
+        self.graph.inputs, self.graph.outputs = [input], [output]
+        builder = flatbuffers.Builder(1024)
+        builder.Finish(self.model.Pack(builder), b"TFL3")
+        return bytes(builder.Output())
+
+    def curve(self, x, name, scale, zero_point):
+        return self.operator(name, [x], [self.value(self.shape(x), zero_point, scale)])
+
+
+def curve(rng, name, scale, zero_point):
+    """A function of one value, for each of the 256 integers."""
+    graph = Graph(rng)
+    x = graph.value([1, 256], scale=np.float32(rng.uniform(0.005, 0.1)))
+    return graph.content(x, graph.curve(x, name, scale, zero_point)), np.arange(-128, 128).reshape(1, 1, 256)
+
+
+def depthwise(rng, **options):
+    """A depthwise convolution over an image, with one scale for each filter."""
+    graph, options = Graph(rng), dict(multiplier=1, stride=1, dilation=1, padding=0, fused=NONE) | options
+    height, width, channels = (int(size) for size in rng.integers([4, 4, 1], [9, 9, 8]))
+    x = graph.value([1, height, width, channels])
+    return graph.content(x, depthwise_of(graph, x, kernel=rng.integers(1, 4, 2), **options)), draw(rng, [3, 1, height * width * channels])
+
+
+def draw(rng, shape):
+    return rng.integers(-128, 128, shape)
+
+
+def depthwise_of(graph, x, kernel, multiplier=1, stride=1, dilation=1, padding=1, fused=NONE):
+    rng, (_, height, width, channels) = graph.rng, graph.shape(x)
+    filters, kernel = channels * multiplier, [int(size) for size in kernel]
+    scales = rng.uniform(0.002, 0.02, filters).astype("f4")
+    weights = graph.tensor([1, *kernel, filters], "i1", scales, 0, draw(rng, [1, *kernel, filters]).astype("i1"), 3)
+    biases = graph.tensor([filters], "i4", graph.quantization(x)[0] * scales, 0, draw(rng, filters).astype("i4") * 40)
+    placed = lambda size, k: -(-size // stride) if padding == 0 else (size - (k - 1) * dilation - 1) // stride + 1
+    y = graph.value([1, placed(height, kernel[0]), placed(width, kernel[1]), filters])
+    return graph.operator(
+        "DEPTHWISE_CONV_2D", [x, weights, biases], [y], 3, options="DepthwiseConv2DOptions", padding=padding,
+        strideW=stride, strideH=stride, depthMultiplier=multiplier, fusedActivationFunction=fused,
+        dilationWFactor=dilation, dilationHFactor=dilation,
+    )
+
+
+def by_constant(rng, name, channels, fused=NONE, first=False):
+    """A product or sum with a constant for each channel, for each of the 256 integers."""
+    graph = Graph(rng)
+    shape, constant = [1, 256, channels], [channels] if channels > 1 else []
+    x = graph.value(shape)
+    values = draw(rng, constant).astype("i1")
+    scale = np.float32(rng.uniform(0.01, 0.05))
+    spread = {"MUL": graph.quantization(x)[0] * scale * rng.uniform(40, 200)}.get(name, scale * rng.uniform(0.6, 2))
+    y = graph.value(shape, scale=np.float32(spread))
+    by = graph.tensor(constant, "i1", scale, int(rng.integers(-128, 128)), values)
+    options = dict(MUL="MulOptions", ADD="AddOptions", SUB="SubOptions")[name]
+    graph.operator(name, [by, x] if first else [x, by], [y], 2, options=options, fusedActivationFunction=fused)
+    inputs = np.repeat(np.arange(-128, 128), channels)
+    return graph.content(x, y), inputs.reshape(1, 1, -1)
+
+
+# By name: function and its arguments.
+SAMPLE = [
+    ("integer_logistic", curve, dict(name="LOGISTIC", scale=1 / 256, zero_point=-128)),
+    ("integer_tanh", curve, dict(name="TANH", scale=1 / 128, zero_point=0)),
+    ("integer_depthwise", depthwise, dict(padding=1, fused=RELU)),
+    ("integer_depthwise_multiplier", depthwise, dict(multiplier=3)),
+    ("integer_depthwise_strides", depthwise, dict(stride=2)),
+    ("integer_depthwise_dilation", depthwise, dict(dilation=2, multiplier=2)),
+    ("integer_multiply", by_constant, dict(name="MUL", channels=5)),
+    ("integer_multiply_all", by_constant, dict(name="MUL", channels=1, fused=RELU, first=True)),
+    ("integer_add", by_constant, dict(name="ADD", channels=5, fused=RELU)),
+    ("integer_subtract", by_constant, dict(name="SUB", channels=3)),
+]
+
+
+def outputs(content, inputs):
+    """The outputs of each sequence of calls: [sequences, calls, ...]. Those of uint8 are less by 128."""
+    made = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    made.allocate_tensors()
+    source, target = made.get_input_details()[0], made.get_output_details()[0]
+    rows = []
+    for sequence in inputs:
+        made.reset_all_variables()
+        for call in sequence:
+            made.set_tensor(source["index"], call.reshape(source["shape"]).astype(np.int8))
+            made.invoke()
+            rows.append(made.get_tensor(target["index"]).astype(int).ravel() - 128 * (target["dtype"] == np.uint8))
+    rows = np.array(rows).astype(np.int8)
+    return rows.reshape(len(inputs), -1, rows.shape[-1])
+
+
+def case(rng, function, options):
+    content, inputs = function(rng, **options)
+    return content, inputs.astype(np.int8), outputs(content, inputs)
+
+
+def write():
+    for index, (name, function, options) in enumerate(SAMPLE):
+        content, inputs, given = case(np.random.default_rng([SAMPLE_SEED, index]), function, options)
+        with open(os.path.join(FOLDER, f"{name}.tflite"), "wb") as file:
+            file.write(content)
+        save_file({"input": np.ascontiguousarray(inputs)}, os.path.join(FOLDER, f"{name}.in.safetensors"))
+        save_file({"output": np.ascontiguousarray(given)}, os.path.join(FOLDER, f"{name}.out.safetensors"))
+        print(name, len(content), inputs.shape, given.shape, "values:", len(np.unique(given)))
+
+
+def check(seed, count, tidegate, only):
+    values = 0
+    sample = [of for of in SAMPLE if of[0].startswith(only)]
+    for index in range(count):
+        name, function, options = sample[index % len(sample)]
+        content, inputs, given = case(np.random.default_rng([seed, index]), function, options)
+        made = Interpreter(model_content=content)
+        (source, _), (target, middle) = [of[0]["quantization"] for of in (made.get_input_details(), made.get_output_details())]
+        middle -= 128 * (made.get_output_details()[0]["dtype"] == np.uint8)
+        with tempfile.TemporaryDirectory() as folder:
+            model, there, back = (os.path.join(folder, name) for name in ("x.tflite", "in.npy", "out.npy"))
+            with open(model, "wb") as file:
+                file.write(content)
+            for sequence, expected in zip(inputs, given):
+                zero_point = made.get_input_details()[0]["quantization"][1]
+                np.save(there, ((sequence.astype("f4") - zero_point) * np.float32(source)))
+                subprocess.run([tidegate, "run", model, "--input", there, "--output", back], check=True)
+                got = np.load(back)
+                real = (expected.astype("f4") - middle) * np.float32(target)
+                values += expected.size
+                if not np.array_equal(got, real):
+                    sys.exit(f"seed {seed}, {index} ({name}): {np.sum(got != real)} of {got.size} differ")
+    print(f"{count} models of seed {seed}, {values} values: all the same")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("write")
+    checked = commands.add_parser("check")
+    checked.add_argument("--seed", type=int, default=1)
+    checked.add_argument("--count", type=int, default=20)
+    checked.add_argument("--only", default="", help="only graphs whose names begin with this")
+    checked.add_argument("--tidegate", required=True)
+    given = parser.parse_args()
+    if given.command == "write":
+        write()
+    else:
+        check(given.seed, given.count, given.tidegate, given.only)
