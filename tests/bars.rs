@@ -29,6 +29,12 @@ const SHORT_GRU_ON_M55: f64 = 0.95;
 const NIBBLES_OF_BYTES: f64 = 1.3;
 /// The same for GRUs of 16 units, which miss that bar: the recorded ratios, rounded up, so that they do not grow.
 const NIBBLES_OF_SHORT_GRUS: f64 = 1.4;
+/// Instructions of parsing a KiB of an image of 128 units, as a share of those of 64 units, whose image has the same nodes
+/// and about a fourth of the bytes. A part that grows with the square of the length would give up to 4.
+const LONG_OF_SHORT_PARSE: f64 = 1.2;
+/// Instructions of parsing a KiB of an image, at most: 45 per byte, of which the checksum takes 6 to 10, and nibbles on a
+/// Cortex-M0+ the most.
+const PARSE_PER_KIB: u64 = 45 * 1024;
 /// Code and tables of the integer LSTM on a Cortex-M4 in bytes, with engine, states and ports.
 const INTEGER_LSTM_BYTES: u64 = 5 * 1024;
 
@@ -84,6 +90,42 @@ fn beyond(all: &BTreeMap<Key, u64>) -> Vec<String> {
 fn recorded_instructions_hold_their_bars() {
     let beyond = beyond(&instructions(&record("icount.json")));
     assert!(beyond.is_empty(), "{}", beyond.join("\n"));
+}
+
+/// The images whose parsing is beyond its bars.
+fn slowly_parsed(record: &Value) -> Vec<String> {
+    let mut shorter = BTreeMap::new();
+    let (mut found, mut compared) = (Vec::new(), 0);
+    // The shorter image of a layer precedes the longer one.
+    for parse in record["parse"].as_array().expect("there are figures of parse") {
+        let image = ["core", "numeric", "layout"].map(|name| parse[name].as_str().expect("the field is text"));
+        let [hidden, cost] = ["hidden", "instructions_per_kib"].map(|name| parse[name].as_u64().expect("a number"));
+        if cost > PARSE_PER_KIB {
+            found.push(format!("{image:?} {hidden}: {cost} is more than {PARSE_PER_KIB}"));
+        }
+        if let Some(short) = shorter.insert(image, cost) {
+            compared += 1;
+            let share = cost as f64 / short as f64;
+            if !(share <= LONG_OF_SHORT_PARSE) {
+                found.push(format!("{image:?} {hidden}: {share} is more than {LONG_OF_SHORT_PARSE}"));
+            }
+        }
+    }
+    assert!(compared >= 30, "{compared} images are compared");
+    found
+}
+
+#[test]
+fn parsing_takes_instructions_in_proportion_to_the_length_of_an_image() {
+    let record = record("icount.json");
+    assert_eq!(slowly_parsed(&record), Vec::<String>::new());
+    // A planted record above a bar, or above both, is found.
+    for (factor, found) in [(2, 1), (5, 2)] {
+        let mut planted = record.clone();
+        let last = planted["parse"].as_array_mut().unwrap().last_mut().unwrap();
+        last["instructions_per_kib"] = (factor * last["instructions_per_kib"].as_u64().unwrap()).into();
+        assert_eq!(slowly_parsed(&planted).len(), found);
+    }
 }
 
 /// A record above its bar is found, whichever it is.

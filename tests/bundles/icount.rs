@@ -61,7 +61,7 @@ pub fn networks() -> Vec<Network> {
 }
 
 /// Writes each network in each layout that its numeric has. The line of text holds the columns of the table: cell,
-/// numeric, layout, size, multiply-accumulates of a step.
+/// numeric, layout, size, multiply-accumulates of a step, bytes of the image.
 pub fn write(folder: &Path, networks: &[Network], layouts: &[Layout]) -> io::Result<()> {
     let mut bundle = Bundle::new(STEPS);
     for network in networks {
@@ -80,7 +80,8 @@ pub fn write(folder: &Path, networks: &[Network], layouts: &[Layout]) -> io::Res
                 };
                 let model = image.model().expect("the packer's images are valid");
                 let macs: usize = model.nodes().map(|node| node.macs()).sum();
-                let line = format!("{} {} {} {} {macs}", network.cell, numeric.name(), layout.name(), network.size);
+                let (size, bytes) = (network.size, image.bytes().len());
+                let line = format!("{} {} {} {size} {macs} {bytes}", network.cell, numeric.name(), layout.name());
                 bundle.push(image.bytes(), &[], &line);
             }
         }

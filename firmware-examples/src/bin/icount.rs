@@ -1,4 +1,4 @@
-//! Counts the instructions of a step of every network of `icount.bin`: under `-icount shift=0` an instruction takes a
+//! Counts the instructions of a step of every network of `icount.bin`, and of parsing its image: under `-icount shift=0` an instruction takes a
 //! nanosecond, which the timer of the core measures. The number in the file is the number of steps that are measured
 //! together.
 //!
@@ -12,7 +12,7 @@ use core::hint::black_box;
 use firmware_examples::arch::{entry, executed, singleton, start_counter};
 use firmware_examples::bundle::Bundle;
 use firmware_examples::{Console, Hash, exit};
-use tidegate::{Model, Numeric, State};
+use tidegate::{ImageBytes, Model, Numeric, State};
 
 /// Words of memory for the states and for the scratch.
 const WORDS: usize = 4 << 10;
@@ -38,6 +38,11 @@ fn run() -> Option<()> {
         traced_step(&mut network);
         let instructions = executed(|| (0..steps).for_each(|_| network.step()));
         console.hex(instructions as u32);
+        console.text(" ");
+        let image = ImageBytes::new(model.image().bytes).ok()?;
+        // In a trace, parsing would fill the log.
+        let parsing = if steps > 0 { executed(|| parse(image)) } else { 0 };
+        console.hex(parsing as u32);
         console.text(" ");
         let mut hash = Hash::default();
         hash.add(&network.output);
@@ -97,6 +102,12 @@ impl<'m, 's> Network<'m, 's> {
         };
         let _ = black_box(done);
     }
+}
+
+/// The call that a program makes for an image in another flash bank.
+#[inline(never)]
+fn parse(image: ImageBytes<'_>) {
+    let _ = black_box(Model::parse(black_box(image)));
 }
 
 /// A step for a trace: from this function's first instruction to its return.

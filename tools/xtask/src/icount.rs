@@ -1,8 +1,10 @@
-//! Instructions per time step of one layer on every machine, compared with the record in
+//! Instructions per time step of one layer on every machine, and of parsing its image, compared with the record in
 //! `firmware-examples/expected/icount.json`.
 //!
 //! QEMU counts the instructions of several steps (`-icount shift=0`, the core's timer). Cycles come from a trace of one
 //! step and the tables in `timing`, because QEMU models neither pipelines nor memories.
+
+mod parse;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,6 +21,7 @@ use crate::shell::{self, about, shown, step};
 use crate::timing::{self, Table};
 use crate::trace::Trace;
 use crate::{Failure, install};
+use parse::Parse;
 
 const PROGRAM: &str = "icount";
 
@@ -44,31 +47,40 @@ struct Figure {
 struct Record {
     compiler: String,
     figures: Vec<Figure>,
+    parse: Vec<Parse>,
+}
+
+/// What is counted on the machines.
+#[derive(Default)]
+struct Counts {
+    figures: Vec<Figure>,
+    parse: Vec<Parse>,
 }
 
 /// Counts, then prints, records or compares.
 pub fn run(json: bool, overwrite_expected: bool) -> Result<(), Failure> {
-    let figures = figures(true)?;
+    let counts = counts(true)?;
     if json {
-        println!("{}", lines(&figures));
+        println!("{}", lines(&counts.figures));
         return Ok(());
     }
-    print!("{}", table(&figures));
+    print!("{}{}", table(&counts.figures), parse::table(&counts.parse));
     if !overwrite_expected {
-        return compare(&figures, &recorded()?);
+        return compare(&counts, &recorded()?);
     }
     let compiler = serde_json::to_string(&compiler()?).expect("a version is JSON");
-    let text = format!("{{\"compiler\": {compiler}, \"figures\": {}}}\n", lines(&figures));
+    let (figures, parse) = (lines(&counts.figures), lines(&counts.parse));
+    let text = format!("{{\"compiler\": {compiler}, \"figures\": {figures}, \"parse\": {parse}}}\n");
     record::write(&record_path(), &text)
 }
 
 /// Counts instructions and compares. Leaves out the cycles, because traces take long.
 pub fn check() -> Result<(), Failure> {
-    compare(&figures(false)?, &recorded()?)
+    compare(&counts(false)?, &recorded()?)
 }
 
 /// The figures as JSON, each on a line.
-fn lines(figures: &[Figure]) -> String {
+fn lines<F: Serialize>(figures: &[F]) -> String {
     let line = |figure| serde_json::to_string(figure).expect("figures and names are JSON");
     format!("[\n{}\n]", figures.iter().map(line).collect::<Vec<_>>().join(",\n"))
 }
@@ -97,36 +109,37 @@ pub fn build() -> Result<(), Failure> {
     firmware::build_for(FAST, firmware::targets().into_iter().map(|target| (target, PROGRAM)))
 }
 
-fn figures(with_cycles: bool) -> Result<Vec<Figure>, Failure> {
+fn counts(with_cycles: bool) -> Result<Counts, Failure> {
     install::qemu()?;
     build()?;
     firmware::bundles()?;
-    let (mut all, mut outputs) = (Vec::new(), BTreeMap::new());
+    let (mut all, mut outputs) = (Counts::default(), BTreeMap::new());
     for machine in &MACHINES {
         let firmware = Firmware { name: PROGRAM, machine };
-        let mut figures =
+        let Counts { mut figures, parse } =
             step(&format!("instructions on {} ({})", machine.name, machine.core), || counted(&firmware, &mut outputs))?;
         if let Some(table) = Table::of(machine.core).filter(|_| with_cycles) {
             let cycles = step(&format!("cycles of {}", machine.core), || modelled(&firmware, table, &figures))?;
             figures.iter_mut().zip(cycles).for_each(|(figure, cycles)| figure.modelled_cycles = Some(cycles));
         }
-        all.extend(figures);
+        all.figures.extend(figures);
+        all.parse.extend(parse);
     }
     Ok(all)
 }
 
-/// The cases of the bundle: cell, numeric, layout, size, multiply-accumulates.
-fn cases(machine: &Machine) -> Result<Vec<[String; 5]>, Failure> {
+/// The cases of the bundle: cell, numeric, layout, size, multiply-accumulates, bytes of the image.
+fn cases(machine: &Machine) -> Result<Vec<[String; 6]>, Failure> {
     let path = firmware::bundle_dir(machine.layout).join(format!("{PROGRAM}.txt"));
     let text = shell::read(&path)?;
-    let case = |line: &str| <[String; 5]>::try_from(line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+    let case = |line: &str| <[String; 6]>::try_from(line.split(' ').map(str::to_owned).collect::<Vec<_>>());
     text.lines().map(|line| case(line).map_err(|_| format!("{}: {line}", path.display()))).collect()
 }
 
 /// The first output of each network. Other layouts and other cores must give the same output.
 type Outputs = BTreeMap<(String, String, u64), String>;
 
-fn counted(firmware: &Firmware, outputs: &mut Outputs) -> Result<Vec<Figure>, Failure> {
+fn counted(firmware: &Firmware, outputs: &mut Outputs) -> Result<Counts, Failure> {
     let machine = firmware.machine;
     let bundle = firmware::bundle_dir(machine.layout).join(format!("{PROGRAM}.bin"));
     let bytes = fs::read(&bundle).map_err(about(&bundle))?;
@@ -138,15 +151,17 @@ fn counted(firmware: &Firmware, outputs: &mut Outputs) -> Result<Vec<Figure>, Fa
     if printed.lines().count() != cases.len() || steps == 0 {
         return Err(format!("{} networks, but {} lines:\n{printed}", cases.len(), printed.lines().count()));
     }
-    let mut figures = Vec::new();
-    for (line, [cell, numeric, layout, size, macs]) in printed.lines().zip(cases) {
+    let mut counts = Counts::default();
+    for (line, [cell, numeric, layout, size, macs, bytes]) in printed.lines().zip(cases) {
         let mut figure = || {
-            let (instructions, hash) = line.split_once(' ')?;
+            let (instructions, rest) = line.split_once(' ')?;
+            let (parsing, hash) = rest.split_once(' ')?;
+            let (parsing, bytes) = (u32::from_str_radix(parsing, 16).ok()?, bytes.parse().ok()?);
             let instructions = u64::from(u32::from_str_radix(instructions, 16).ok()?) / u64::from(steps);
             let (size, macs) = (size.parse().ok()?, macs.parse::<f64>().ok()?);
             let known = outputs.entry((cell.clone(), numeric.clone(), size)).or_insert_with(|| hash.to_owned()) == hash;
             let float = numeric.starts_with('f');
-            known.then_some(Figure {
+            let figure = Figure {
                 machine: machine.name.into(),
                 target: machine.target.into(),
                 core: if float && machine.core == "m4" { "m4f".into() } else { machine.core.into() },
@@ -158,11 +173,15 @@ fn counted(firmware: &Firmware, outputs: &mut Outputs) -> Result<Vec<Figure>, Fa
                 instructions_per_step: instructions,
                 instructions_per_mac: (1000.0 * instructions as f64 / macs).round() / 1000.0,
                 modelled_cycles: None,
-            })
+            };
+            let names = [&cell, &numeric, &layout].map(String::as_str);
+            counts.parse.extend(Parse::of(machine, &figure.core, names, size, [bytes, parsing.into()]));
+            counts.figures.push(figure);
+            known.then_some(())
         };
-        figures.push(figure().ok_or_else(|| format!("{cell} {numeric} {layout} {size} printed `{line}`"))?);
+        figure().ok_or_else(|| format!("{cell} {numeric} {layout} {size} printed `{line}`"))?;
     }
-    Ok(figures)
+    Ok(counts)
 }
 
 /// Cycles of a step of each network, by the core's table. Fails if the traces have a different number of instructions
@@ -223,9 +242,10 @@ impl Figure {
 }
 
 /// Fails if a figure has outgrown its record or has none.
-fn compare(found: &[Figure], record: &Record) -> Result<(), Failure> {
+fn compare(counts: &Counts, record: &Record) -> Result<(), Failure> {
+    let found = &counts.figures;
     let recorded: BTreeMap<_, _> = record.figures.iter().map(|figure| (figure.key(), figure)).collect();
-    let mut grown = Vec::new();
+    let mut grown = parse::grown(&counts.parse, &record.parse);
     for figure in found {
         let Some(recorded) = recorded.get(&figure.key()) else {
             grown.push(format!("{} is not recorded", figure.what()));
@@ -277,7 +297,7 @@ fn table(figures: &[Figure]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Figure, Record, compare, lines};
+    use super::{Counts, Figure, Record, compare, lines};
 
     fn figure(instructions: u64, cycles: Option<u64>) -> Figure {
         Figure {
@@ -296,7 +316,8 @@ mod tests {
     }
 
     fn compared(found: &[Figure], recorded: Figure) -> Result<(), String> {
-        compare(found, &Record { compiler: "rustc".into(), figures: vec![recorded] })
+        let counts = Counts { figures: found.to_vec(), parse: Vec::new() };
+        compare(&counts, &Record { compiler: "rustc".into(), figures: vec![recorded], parse: Vec::new() })
     }
 
     #[test]
