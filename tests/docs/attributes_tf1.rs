@@ -16,10 +16,18 @@ use super::attributes::{Outcome, Table, written};
 use super::repository;
 use super::trial::{accepted, complete, words};
 
-/// Number of nodes of an op that are changed.
-const NODES: usize = 3;
+/// Number of values of an op's attribute that are tried.
+const NODES: usize = 500;
 
-/// Another value of an attribute; `None` for types, constants and shapes, which follow from the graph.
+/// Other values of an attribute; empty for types, constants and shapes, which follow from the graph.
+fn others(name: &str, value: &Attr) -> Vec<Attr> {
+    // A mask has a bit for each of up to three dimensions.
+    match value {
+        Attr::Int(mask) if name.ends_with("_mask") => [1, 2, 4, 7].map(|bits| Attr::Int(mask ^ bits)).to_vec(),
+        _ => other(name, value).into_iter().collect(),
+    }
+}
+
 fn other(name: &str, value: &Attr) -> Option<Attr> {
     Some(match value {
         Attr::Bool(flag) => Attr::Bool(!flag),
@@ -120,28 +128,26 @@ fn every_attribute_of_tensorflow_s_ops_is_honoured_harmless_or_refused() {
         for (at, node) in nodes.iter().enumerate() {
             let unknown = ("unheard_of".to_owned(), AttrValue { value: Some(Attr::Int(1)) });
             for (name, attr) in node.attr.iter().map(|(name, attr)| (name.clone(), attr.clone())).chain([unknown]) {
-                let Some(value) =
-                    attr.value.as_ref().filter(|_| !name.starts_with('_')).and_then(|value| other(&name, value))
-                else {
-                    continue;
-                };
+                let given = attr.value.as_ref().filter(|_| !name.starts_with('_'));
                 let key = (node.op.clone(), name.clone());
-                let tried = count.entry(key.clone()).or_default();
-                if *tried == NODES {
-                    continue;
-                }
-                *tried += 1;
-                let mut changed = nodes.clone();
-                changed[at].attr.insert(name.clone(), AttrValue { value: Some(value) });
-                let outcome = match import(&changed, window) {
-                    Ok(model) if model == base => Outcome::Harmless,
-                    Err(error) if error.to_string().contains(&name) => Outcome::Refused,
-                    _ => Outcome::Honoured,
-                };
-                // A node that no output needs changes nothing. One that does says what the attribute is.
-                let known = found.entry(key).or_insert(outcome);
-                if *known == Outcome::Harmless {
-                    *known = outcome;
+                for value in given.map_or_else(Vec::new, |value| others(&name, value)) {
+                    let tried = count.entry(key.clone()).or_default();
+                    if *tried == NODES {
+                        break;
+                    }
+                    *tried += 1;
+                    let mut changed = nodes.clone();
+                    changed[at].attr.insert(name.clone(), AttrValue { value: Some(value) });
+                    let outcome = match import(&changed, window) {
+                        Ok(model) if model == base => Outcome::Harmless,
+                        Err(error) if error.to_string().contains(&name) => Outcome::Refused,
+                        _ => Outcome::Honoured,
+                    };
+                    // A node that no output needs changes nothing. One that does says what the attribute is.
+                    let known = found.entry(key.clone()).or_insert(outcome);
+                    if *known == Outcome::Harmless {
+                        *known = outcome;
+                    }
                 }
             }
         }
