@@ -65,22 +65,28 @@ def options_of(model, name):
     return found.builtinOptions
 
 
-def computed(content):
+def computed(content, seed):
     interpreter = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
     interpreter.allocate_tensors()
     given, wanted = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
-    x = np.random.default_rng(3).normal(0, 1, given["shape"]).astype("f4")
+    x = np.random.default_rng(seed).normal(0, 1, given["shape"]).astype("f4")
     interpreter.set_tensor(given["index"], x)
     interpreter.invoke()
     return dict(x=x, y=interpreter.get_tensor(wanted["index"]))
 
 
-def run(content):
+def telling(content):
+    """The first seed whose input has another output than the seed before: a ReLU may hide what the layers before it do."""
+    outputs = [computed(content, seed)["y"] for seed in range(100)]
+    return next(seed for seed in range(1, 100) if np.abs(outputs[seed] - outputs[seed - 1]).min() > 0.02)
+
+
+def run(content, seed):
     """Input and output, or nothing if LiteRT refuses the model or ends the process, a fork of this one."""
     with tempfile.NamedTemporaryFile(suffix=".npz") as file:
         if os.fork() == 0:
             try:
-                np.savez(file.name, **computed(content))
+                np.savez(file.name, **computed(content, seed))
                 os._exit(0)
             finally:
                 os._exit(1)
@@ -99,8 +105,8 @@ def schema_name(field):
 def main():
     cases, files = [], {}
 
-    def add(op, attribute, value, content, base=None):
-        result = run(content)
+    def add(op, attribute, value, content, seed, base=None):
+        result = run(content, seed)
         x, output = result if result else (base, np.zeros(0, "f4"))
         file = "%d.tflite" % len(cases)
         files[file] = content
@@ -111,14 +117,15 @@ def main():
         return x
 
     for op, (name, values) in sorted(OPS.items()):
-        x = add(op, "", None, packed(opened(name)))
+        seed = telling(packed(opened(name)))
+        x = add(op, "", None, packed(opened(name)), seed)
         for field in sorted(vars(options_of(opened(name), op))):
             if field not in values:
                 sys.exit("%s has an option %s without a value in this script" % (op, field))
             for value in values[field]:
                 model = opened(name)
                 setattr(options_of(model, op), field, value)
-                add(op, schema_name(field), value, packed(model), x)
+                add(op, schema_name(field), value, packed(model), seed, x)
     write("tflite", "LiteRT %s" % version("ai-edge-litert"), cases, files)
 
 
