@@ -30,6 +30,8 @@ mod figures;
 mod hosts;
 #[path = "docs/measured.rs"]
 mod measured;
+#[path = "docs/outcomes.rs"]
+mod outcomes;
 #[path = "docs/pages.rs"]
 mod pages;
 #[path = "docs/trial.rs"]

@@ -8,7 +8,7 @@
 //!
 //! Anything else fails the test. The tables in the documentation list the results.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 
@@ -24,13 +24,12 @@ use tidegate_tests::import::ALONE;
 use tidegate_tests::tolerance::worst;
 use zip::ZipArchive;
 
-use super::trial::{Args, Base, accepted, add_bare, arguments, bare, complete, described, row as row_of, words};
-use super::{holds, repository};
+use super::outcomes::{Outcome, Table, written};
+use super::repository;
+use super::trial::{Args, Base, accepted, add_bare, arguments, bare, complete, described, row, words};
 
 /// Largest allowed difference from the framework's output.
 const TOLERANCE: f32 = 2e-5;
-/// An attribute that has the same result in this many layers or more gets one row for all of them.
-const SHARED: usize = 6;
 
 /// The content of `cases.json`.
 #[derive(Deserialize)]
@@ -57,20 +56,6 @@ pub struct Case {
     #[serde(default)]
     output_shape: Vec<usize>,
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
-    Honoured,
-    Harmless,
-    Refused,
-}
-
-const OUTCOMES: [Outcome; 3] = [Outcome::Honoured, Outcome::Harmless, Outcome::Refused];
-
-/// The outcomes of an attribute by the value that was tried.
-pub type Values = Vec<(String, Outcome)>;
-/// Attributes of each class.
-pub type Table = BTreeMap<String, BTreeMap<String, Values>>;
 
 pub fn archive(name: &str) -> (Record, BTreeMap<String, Vec<u8>>) {
     let path = repository().join(format!("tests/frameworks/attributes/{name}.zip"));
@@ -181,61 +166,6 @@ fn found(name: &str, table: &mut Table) -> String {
     record.framework
 }
 
-/// The outcome of an attribute whose values all have the same one.
-fn single(values: &Values) -> Option<Outcome> {
-    let outcomes: BTreeSet<Outcome> = values.iter().map(|(_, outcome)| *outcome).collect();
-    outcomes.first().copied().filter(|_| outcomes.len() == 1)
-}
-
-/// The attributes with this outcome. An attribute with several outcomes is listed with its values.
-fn listed(attributes: &BTreeMap<String, Values>, wanted: Outcome, shared: &BTreeMap<String, Outcome>) -> String {
-    let mut names: BTreeSet<String> = BTreeSet::new();
-    for (name, values) in attributes.iter().filter(|(name, _)| !shared.contains_key(*name)) {
-        for (value, _) in values.iter().filter(|(_, outcome)| *outcome == wanted) {
-            let shown = value.replace('\'', "\"");
-            names.insert(if single(values).is_some() { format!("`{name}`") } else { format!("`{name} = {shown}`") });
-        }
-    }
-    names.into_iter().collect::<Vec<_>>().join(", ")
-}
-
-/// The table of an importer: a row for each class, after one for the attributes that have the same outcome everywhere.
-pub fn rows(table: &Table, what: &str) -> String {
-    let mut everywhere: BTreeMap<&str, Vec<Option<Outcome>>> = BTreeMap::new();
-    for (name, values) in table.values().flatten() {
-        everywhere.entry(name).or_default().push(single(values));
-    }
-    let alike = |outcomes: &Vec<Option<Outcome>>| {
-        let first = outcomes.first().copied().flatten()?;
-        (outcomes.len() >= SHARED && outcomes.iter().all(|outcome| *outcome == Some(first))).then_some(first)
-    };
-    let shared: BTreeMap<String, Outcome> =
-        everywhere.iter().filter_map(|(name, outcomes)| Some(((*name).to_owned(), alike(outcomes)?))).collect();
-    let mut text = format!("| {what} | honoured | harmless | refused |\n|---|---|---|---|\n");
-    let common = OUTCOMES.map(|wanted| {
-        let names = shared.iter().filter(|(_, outcome)| **outcome == wanted).map(|(name, _)| format!("`{name}`"));
-        names.collect::<Vec<_>>().join(", ")
-    });
-    if !shared.is_empty() {
-        text += &row("every one that has it", &common);
-    }
-    let (with, without): (Vec<_>, Vec<_>) =
-        table.iter().partition(|(_, of)| of.keys().any(|name| !shared.contains_key(name)));
-    for (class, attributes) in with {
-        text += &row(&format!("`{class}`"), &OUTCOMES.map(|wanted| listed(attributes, wanted, &shared)));
-    }
-    if !without.is_empty() {
-        let names = without.iter().map(|(class, _)| format!("`{class}`")).collect::<Vec<_>>().join(", ");
-        text += &format!("\nWithout others: {names}.\n");
-    }
-    text
-}
-
-fn row(name: &str, cells: &[String; 3]) -> String {
-    let cells = cells.iter().map(|cell| if cell.is_empty() { " |".to_owned() } else { format!(" {cell} |") });
-    format!("| {name} |{}\n", cells.collect::<String>())
-}
-
 /// The results for these archives.
 pub fn of_archives(archives: &[&str]) -> Table {
     let mut table = Table::new();
@@ -243,11 +173,6 @@ pub fn of_archives(archives: &[&str]) -> Table {
         println!("{name}: tried with {}", found(name, &mut table));
     }
     table
-}
-
-/// Compares the block of a page with these results.
-pub fn written(page: &str, table: &Table, what: &str) {
-    holds(page, "attributes", &rows(table, what));
 }
 
 #[test]
@@ -279,7 +204,7 @@ fn every_argument_of_keras_s_layers_is_honoured_harmless_or_refused() {
             described("keras2", class, args, &json!(3), &tensors.into())
         });
         let found = arguments(class, &[Base { args: Args::new(), compared: false, import }], &words);
-        table.insert(class.to_owned(), row_of(found));
+        table.insert(class.to_owned(), row(found));
     }
     complete("docs/keras.md", &table, &layers);
     written("docs/keras.md", &table, "layer");
@@ -294,9 +219,4 @@ fn bias(gates: usize) -> Vec<usize> {
 fn counted(shape: Vec<usize>) -> Tensor {
     let data = (0..shape.iter().product()).map(|k: usize| ((7 * k) % 13 + 1) as f32 / 10.0).collect();
     Tensor { shape, data }
-}
-
-/// The end of the error for an operator that an importer does not know.
-pub fn unread(op: &str) -> String {
-    format!("op {op}, which this importer does not support")
 }

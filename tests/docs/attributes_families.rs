@@ -18,7 +18,7 @@ use tidegate_model::format::families::convert_definition;
 use tidegate_model::format::{Conversion, Description, Options, import_with};
 use tidegate_tests::golden::Case;
 
-use super::attributes::{Outcome, Table, rows};
+use super::outcomes::{Outcome, Table, rows};
 use super::trial::{Args, Argument, Base, Tried, accepted, add_bare, arguments, bare, complete, row, words};
 use super::{holds, repository};
 

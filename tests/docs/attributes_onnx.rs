@@ -11,8 +11,9 @@ use tidegate_model::format::onnx::proto::{
 };
 use tidegate_tests::import::ALONE;
 
-use super::attributes::{Outcome, Table, of_archives, unread, written};
-use super::trial::{accepted, complete, words};
+use super::attributes::of_archives;
+use super::outcomes::{Outcome, Table, written};
+use super::trial::{accepted, complete, unread, words};
 
 fn value(name: &str) -> ValueInfo {
     let dim = [1, 3, 4].map(|size| DimProto { value: Some(size), ..DimProto::default() }).to_vec();

@@ -6,7 +6,7 @@ use tidegate_model::canonical::Canonical;
 use tidegate_model::format::import_bytes;
 use tidegate_tests::import::sample;
 
-use super::attributes::{Outcome, Table, written};
+use super::outcomes::{Outcome, Table, written};
 use super::repository;
 use super::trial::{accepted, complete, words};
 

@@ -12,9 +12,9 @@ use tidegate_model::format::graphdef::{self, AttrValue, ListValue, NodeDef};
 use tidegate_model::format::tf1::import_graph;
 use tidegate_tests::graphs::Graph;
 
-use super::attributes::{Outcome, Table, written};
+use super::outcomes::{Outcome, Table, written};
 use super::repository;
-use super::trial::{accepted, complete, words};
+use super::trial::{accepted, complete, unread, words};
 
 /// Number of values of an op's attribute that are tried.
 const NODES: usize = 500;
@@ -164,7 +164,6 @@ fn every_attribute_of_tensorflow_s_ops_is_honoured_harmless_or_refused() {
         graph.node("y", op, &["x"]);
         import(&graph.nodes, None).err().map(|error| error.to_string())
     };
-    let unread = |op: &str| format!("op {op}, which this importer does not support");
     let mut ops = accepted(&words("tools/model/src/format/tf1", ""), unread, error);
     ops.retain(|op| !WITHOUT_ATTRIBUTES.contains(&op.as_str()));
     for op in &ops {

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_model::format::import_bytes_with;
 use tidegate_tests::import::ALONE;
 
-use super::attributes::{Outcome, Values, archive, of_archives, unread, written};
+use super::attributes::{archive, of_archives};
+use super::outcomes::{Outcome, Values, written};
 use super::repository;
-use super::trial::complete;
+use super::trial::{complete, unread};
 
 /// The position of a field of a table in a TFLite file; `None` if it is absent.
 fn field(bytes: &[u8], table: usize, index: usize) -> Option<usize> {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tidegate_model::canonical::{Canonical, Tensor};
 use tidegate_model::format::Description;
 
-use super::attributes::{Outcome, Table, written};
+use super::outcomes::{Outcome, Table, written};
 use super::trial::{Args, accepted, add_bare, bare, complete, words};
 
 /// A class: its arguments, the size of its input, and its tensors, as in `weight 3x2, bias 3`.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use tidegate_model::canonical::Canonical;
 use tidegate_model::format::{Description, description::Tensors};
 
-use super::attributes::{Outcome, Table, Values};
+use super::outcomes::{Outcome, Table, Values};
 use super::pages::files;
 use super::repository;
 
@@ -35,6 +35,11 @@ pub fn words(folder: &str, mark: &str) -> BTreeSet<String> {
         words.extend(parts.filter(|word| !word.is_empty()).map(str::to_owned));
     }
     words
+}
+
+/// The end of the error for an operator that an importer does not know.
+pub fn unread(op: &str) -> String {
+    format!("op {op}, which this importer does not support")
 }
 
 /// The words that an importer accepts: `error` returns the text of its refusal, which names an unknown class by
