@@ -359,7 +359,7 @@ fn unsupported_features_are_refused_with_node_operator_and_attribute() {
             changed(zero_point(12), &1_i64.to_le_bytes()),
             format!("{LSTM}its input_to_output_weights have a zero point other than 0"),
         ),
-        (changed(kind(0), &[3]), "input \"serving_default_fixed_input:0\" of uint8".into()),
+        (changed(kind(0), &[5]), "input \"serving_default_fixed_input:0\" of type 5".into()),
         (changed(kind(15), &[0]), format!("{LSTM}its input 1")),
         (changed(scale(26), &float(0.5)), format!("{SOFTMAX}its output has scale 0.5")),
         (changed(|at| at.field(at.options(3), 0), &float(-2.0)), format!("{SOFTMAX}attribute beta is -2")),
@@ -394,6 +394,30 @@ fn convolutions_that_are_refused() -> impl Iterator<Item = (Vec<u8>, String)> {
     ]
     .map(|(bytes, reason)| (bytes, reason.to_owned()))
     .into_iter()
+}
+
+/// The files are those of `tests/frameworks/tflite_graphs.py`.
+#[test]
+fn variables_that_are_no_ring_buffers_are_refused_by_name() {
+    const ASSIGN: &str = "(op ASSIGN_VARIABLE): variable";
+    const CALL: &str = "(op CALL_ONCE): it calls";
+    const CONV: &str = "(op CONV_2D): its input";
+    const READ: &str = "(op READ_VARIABLE): ";
+    for (name, place, reason) in [
+        ("unassigned", "variable \"v1\"", "is read, but no operator assigns to it"),
+        ("oldest_rows", "variable \"v1\"", "its next value is not its last rows and the new ones"),
+        ("assigned_twice", ASSIGN, "is assigned twice"),
+        ("calls_itself", CALL, "the graph that it is in"),
+        ("calls_nothing", "", "it has no element 9 in a vector of 2"),
+        ("computed_initial_value", CALL, "a graph with RELU"),
+        ("uninitialized", READ, "is not initialized"),
+        ("initial_value", READ, "the initial value of variable \"v1\" is not zero"),
+        ("state_of_a_cell", CONV, "does not end with the newest row"),
+        ("gap", CONV, "has rows that do not follow each other"),
+    ] {
+        let text = import::line(&import(&file(&format!("refused_{name}"))).expect_err(name), 2048);
+        assert!(text.contains(place) && text.contains(reason), "{name}: {text}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use tidegate::{Layout, Numeric};
+use tidegate::{Layout, Numeric, State};
 use tidegate_fused::FusedModel;
 use tidegate_model::canonical::{Canonical, Tensor};
 use tidegate_model::data::read_tensors;
@@ -12,7 +12,7 @@ use tidegate_model::quantize::Ranges;
 use tidegate_tests::data;
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::import::ALONE;
-use tidegate_tests::tflite::{fused, stepped};
+use tidegate_tests::tflite::{continued, fused, stepped};
 
 /// The model in a file of the data.
 fn model(path: &str) -> Canonical {
@@ -75,4 +75,86 @@ fn mlperf_streaming_wake_word_matches_litert_at_every_window() {
         matches_in("MLPerf, stream", &[Layout::Portable], &model, &input, &of("stream/output"));
         matches("MLPerf, calibration", &model, &of("calibration/input"), &of("calibration/output"));
     }
+}
+
+const WAKE_WORDS: &str = "deployed/micro_wake_word";
+/// The models with the first in the repository too, and the number of frames for each output.
+const MODELS: [(&str, usize); 12] = [
+    ("okay_nabu", 1),
+    ("v2/okay_nabu", 3),
+    ("alexa", 1),
+    ("hey_jarvis", 1),
+    ("v2/alexa", 3),
+    ("v2/hey_jarvis", 3),
+    ("v2/hey_mycroft", 3),
+    ("v2/vad", 3),
+    ("v2/experiments/choo_choo_homie", 3),
+    ("v2/experiments/hey_home_assistant", 3),
+    ("v2/experiments/hey_peppa_pig", 3),
+    ("v2/experiments/okay_computer", 3),
+];
+/// Features of a frame.
+const FEATURES: usize = 40;
+/// Real value of 1 in the features of the front end.
+const RAW: f32 = 0.039_062_5;
+
+/// The features of the stream as TFLite's integers, quantized by the input of the model as the recording did: halves to
+/// even. `QUANTIZE` and the ports of an image round them away from zero.
+fn frames(model: &Canonical) -> Vec<i8> {
+    let features = &read_tensors(&data::file(&format!("{WAKE_WORDS}/reference.safetensors"))).unwrap()["features_raw"];
+    let input = &model.architecture.integers[&model.architecture.inputs[0].name];
+    let integer = |raw: &f32| (raw * RAW / input.scale).round_ties_even() as i32 + input.zero_point;
+    features.data.iter().map(|raw| integer(raw).clamp(-128, 127) as i8).collect()
+}
+
+/// Each step is a frame. The models of version 2 have an output at every third.
+#[test]
+fn micro_wake_word_models_match_litert_at_every_step() {
+    // In the repository the stream begins later, so its first outputs depend on frames that are not there.
+    let (models, unknown) = if data::is_whole() { (&MODELS[..], 0) } else { (&MODELS[..2], 210) };
+    for &(name, hop) in models {
+        let model = model(&format!("{WAKE_WORDS}/{name}.tflite"));
+        let reference = format!("{WAKE_WORDS}/reference.safetensors");
+        let (input, expected) = (frames(&model), integers(&reference, &format!("prob/{name}")));
+        assert_eq!(input.len() / FEATURES / hop, expected.len(), "{name}");
+        if data::is_whole() && ["v2/okay_nabu", "v2/vad"].contains(&name) {
+            assert_eq!(input, integers(&reference, &format!("input/{name}")), "{name}");
+        }
+        for layout in Layout::ALL {
+            // The whole stream in one layout, its beginning in the others.
+            let steps = if layout == Layout::Portable { expected.len() } else { expected.len().min(1620 / hop) };
+            let input = &input[..steps * hop * FEATURES];
+            let bytes = pack_with(&model, Numeric::I8, &Ranges::default(), layout).unwrap();
+            let image = AlignedBytes::new(&bytes);
+            let model = image.model();
+            for (on, given) in [("core", stepped(&model, input)), ("fused", fused(&FusedModel::new(&model), input))] {
+                assert_eq!(given.len(), steps, "{name} in {} on {on}", layout.name());
+                let differ = (unknown / hop..steps).filter(|&step| given[step] != expected[step]).count();
+                assert_eq!(differ, 0, "{name} in {} on {on}: of {steps} outputs", layout.name());
+            }
+        }
+        println!("{name}: all {} outputs are equal", expected.len());
+    }
+}
+
+/// A state that is saved in the middle of a group of three frames goes on where it was.
+#[test]
+fn a_wake_word_goes_on_from_a_saved_state() {
+    let model = model(&format!("{WAKE_WORDS}/v2/okay_nabu.tflite"));
+    let input = &frames(&model)[..1501 * FEATURES];
+    let image = AlignedBytes::pack(&model, Numeric::I8);
+    let model = image.model();
+    let whole = stepped(&model, input);
+    let (first, second) = input.split_at(700 * FEATURES);
+    let mut scratch = vec![0; model.scratch_words()];
+    let [mut memory, mut others] = [vec![0; model.state_words()], vec![0; model.state_words()]];
+    let mut state = State::new(&model, &mut memory).unwrap();
+    let mut given = continued(&model, &mut state, &mut scratch, first);
+    let mut saved = vec![0; state.saved_bytes()];
+    state.save(&mut saved).unwrap();
+    let mut state = State::new(&model, &mut others).unwrap();
+    state.restore(&saved).unwrap();
+    given.extend(continued(&model, &mut state, &mut scratch, second));
+    assert_eq!(given, whole);
+    assert_eq!(given.len(), 500);
 }

@@ -21,6 +21,8 @@ SHIPPED = "../../../../assets/speech_commands"
 CALIBRATION_CLIPS, OTHER_CLIPS = 3, 4
 WAKE_WORDS = ["marvin", "sheila"]
 CHUNKS, CHUNK = 480, 512
+# The frames with the first events of both models of the wake word, after others that fill their state.
+FRAMES = (6900, 8520)
 # One digit or sequence of this many is kept: the files are in the order of the classes.
 DIGITS, TRAIN, TEST = 4, 2, 4
 
@@ -143,6 +145,25 @@ def write_dtln(data, folder):
         write(folder / "deployed/dtln" / name, (data / "deployed/dtln" / name).read_bytes())
 
 
+def write_wake_words(data, folder):
+    kept = range(*FRAMES)
+    source, target = data / "deployed/micro_wake_word", folder / "deployed/micro_wake_word"
+    metadata, tensors = read_safetensors(source / "reference.safetensors")
+    small = {name: rows(tensors[name], kept) for name in ["features_raw", "prob/okay_nabu"]}
+    # One output for every third frame.
+    small["prob/v2/okay_nabu"] = rows(tensors["prob/v2/okay_nabu"], range(FRAMES[0] // 3, FRAMES[1] // 3))
+    metadata["frames"] = f"{FRAMES[0]} to {FRAMES[1]} of the stream"
+    write_safetensors(target / "reference.safetensors", metadata, small)
+    for name in ["okay_nabu.tflite", "v2/okay_nabu.tflite", "LICENSE"]:
+        write(target / name, (source / name).read_bytes())
+    source, target = data / "deployed/mlperf_streaming", folder / "deployed/mlperf_streaming"
+    metadata, tensors = read_safetensors(source / "reference.safetensors")
+    small = {name: tensors[name] for name in ["short/input", "short/output"]}
+    write_safetensors(target / "reference.safetensors", metadata, small)
+    for name in ["str_ww_ref_model.tflite", "LICENSE"]:
+        write(target / name, (source / name).read_bytes())
+
+
 def write_digits(data, folder):
     # Bytes of a digit in each file.
     sizes = {
@@ -175,6 +196,7 @@ def main():
     write_precise(data, folder, kept)
     write_silero(data, folder)
     write_dtln(data, folder)
+    write_wake_words(data, folder)
     write_digits(data, folder)
     write_vowels(data, folder)
 

@@ -161,6 +161,150 @@ def by_constant(rng, name, channels, fused=NONE, first=False):
     return graph.content(x, y), inputs.reshape(1, 1, -1)
 
 
+class Rings(Graph):
+    """A graph with variables, each of which holds the last rows of a stream."""
+
+    def __init__(self, rng, form):
+        super().__init__(rng)
+        self.form, self.behind = form, []
+        self.start = self.subgraph(b"NoOp")
+        self.operator("CALL_ONCE", [], [], options="CallOnceOptions", initSubgraphIndex=1)
+
+    def handle(self, name, graph):
+        handle = self.tensor([], RESOURCE, graph=graph)
+        return self.operator("VAR_HANDLE", [], [handle], graph=graph, options="VarHandleOptions", container=b"", sharedName=name)
+
+    def like(self, x, rows):
+        """A tensor with the quantization of `x` and this number of rows, for values that are only moved."""
+        scale, zero_point = self.quantization(x)
+        shape = self.shape(x)
+        return self.tensor([shape[0], rows, *shape[2:]], "i1", scale, zero_point)
+
+    def slice(self, x, first, rows):
+        """`rows` rows from row `first` on, which counts from the end if it is negative."""
+        end = [0, first + rows or 2**31 - 1, 0, 0]
+        given = [self.constant(values) for values in ([0, first, 0, 0], end, [1, 1, 1, 1])]
+        y = self.like(x, rows)
+        return self.operator("STRIDED_SLICE", [x, *given], [y], 2, options="StridedSliceOptions", beginMask=13, endMask=13)
+
+    def joined(self, parts, axis):
+        shape = self.shape(parts[0])
+        shape[axis] = sum(self.shape(part)[axis] for part in parts)
+        y = self.tensor(shape, "i1", *self.quantization(parts[0]))
+        return self.operator("CONCATENATION", parts, [y], 2, options="ConcatenationOptions", axis=axis, fusedActivationFunction=NONE)
+
+    def ring(self, x, length):
+        """The last `length` rows of `x`. The variable holds all of them, or all but the new ones."""
+        new, name = self.shape(x)[1], b"v%d" % len(self.graph.tensors)
+        rows = length if self.form == "all" else length - new
+        shape = [1, rows, *self.shape(x)[2:]]
+        zeros = np.full(shape, self.quantization(x)[1], "i1")
+        self.operator("ASSIGN_VARIABLE", [self.handle(name, self.start), self.tensor(shape, data=zeros, graph=self.start)], [], graph=self.start)
+        handle = self.handle(name, self.graph)
+        old = self.operator("READ_VARIABLE", [handle], [self.like(x, rows)])
+        if self.form == "all":
+            old = self.slice(old, new, rows - new)
+        y = self.joined([old, x], 1)
+        self.behind.append((handle, y if self.form == "all" else self.slice(y, -rows, rows)))
+        return y
+
+    def conv(self, x, filters, fused=RELU):
+        _, height, _, channels = self.shape(x)
+        scales = self.rng.uniform(0.002, 0.01, filters).astype("f4")
+        weights = self.tensor([filters, height, 1, channels], "i1", scales, 0, draw(self.rng, [filters, height, channels]).astype("i1"))
+        biases = self.tensor([filters], "i4", self.quantization(x)[0] * scales, 0, draw(self.rng, filters).astype("i4") * 40)
+        y = self.value([1, 1, 1, filters])
+        return self.operator(
+            "CONV_2D", [x, weights, biases], [y], 3, options="Conv2DOptions", padding=1, strideW=1, strideH=1,
+            fusedActivationFunction=fused, dilationWFactor=1, dilationHFactor=1,
+        )
+
+    def split(self, x, sizes):
+        """Its channels in parts of these sizes."""
+        shape = self.shape(x)
+        parts = [self.tensor([*shape[:3], size], "i1", *self.quantization(x)) for size in sizes]
+        self.operator("SPLIT_V", [x, self.constant(sizes), self.constant(3)], parts, 2, options="SplitVOptions", numSplits=len(sizes))
+        return parts
+
+    def dense(self, x, units):
+        size = int(np.prod(self.shape(x)))
+        flat = self.tensor([1, size], "i1", *self.quantization(x))
+        self.operator("RESHAPE", [x, self.constant([1, size])], [flat], options="ReshapeOptions", newShape=[1, size])
+        scale = np.float32(self.rng.uniform(0.002, 0.01))
+        weights = self.tensor([units, size], "i1", scale, 0, draw(self.rng, [units, size]).astype("i1"))
+        biases = self.tensor([units], "i4", self.quantization(x)[0] * scale, 0, draw(self.rng, units).astype("i4") * 40)
+        return self.operator("FULLY_CONNECTED", [flat, weights, biases], [self.value([1, units])], 4, options="FullyConnectedOptions")
+
+    def finished(self, x, y):
+        for handle, value in self.behind:
+            self.operator("ASSIGN_VARIABLE", [handle, value], [])
+        return self.content(x, y)
+
+
+def rings(rng, form, new):
+    """A streaming network of convolutions whose calls take `new` rows."""
+    graph = Rings(rng, form)
+    features, filters, calls = (int(size) for size in rng.integers([2, 2, 8], [9, 6, 12]))
+    input = graph.value([1, new, features])
+    x = graph.tensor([1, new, 1, features], "i1", *graph.quantization(input))
+    graph.operator("RESHAPE", [input, graph.constant([1, new, 1, features])], [x], options="ReshapeOptions", newShape=[1, new, 1, features])
+    x = graph.conv(graph.ring(x, new + int(rng.integers(1, 4))), 2 * filters)
+    ring = graph.ring(x, 5)
+    one, other = graph.split(ring, [filters, filters])
+    short = int(rng.integers(1, 5))
+    one = depthwise_of(graph, graph.slice(one, -short, short), [short, 1])
+    other = depthwise_of(graph, other, [5, 1])
+    quantization = graph.graph.tensors[one].quantization
+    graph.graph.tensors[other].quantization = quantization
+    x = graph.conv(graph.joined([one, other], 3), filters)
+    y = graph.dense(graph.ring(x, int(rng.integers(2, 5))), 3)
+    scale, zero_point = graph.quantization(y)
+    output = graph.tensor(graph.shape(y), "u1", scale, zero_point + 128)
+    graph.operator("QUANTIZE", [y], [output], 2, options="QuantizeOptions")
+    return graph.finished(input, output), draw(rng, [3, calls, new * features])
+
+
+def refused(rng, fault):
+    """A graph with one variable that is no ring buffer, or is not initialized as one."""
+    graph = Rings(rng, "old")
+    x = graph.value([1, 1, 1, 4])
+    seen = graph.ring(x, 3)
+    handle, value = graph.behind[0]
+    call, start = graph.graph.operators[0].builtinOptions, graph.start
+    if fault == "unassigned":
+        graph.behind = []
+    elif fault == "assigned_twice":
+        graph.behind.append((handle, value))
+    elif fault == "oldest_rows":
+        graph.behind = [(handle, graph.slice(seen, 0, 2))]
+    elif fault == "calls_itself":
+        call.initSubgraphIndex = 0
+    elif fault == "calls_nothing":
+        call.initSubgraphIndex = 9
+    elif fault == "uninitialized":
+        start.operators = []
+    elif fault == "initial_value":
+        data = graph.model.buffers[start.tensors[start.operators[-1].inputs[1]].buffer]
+        data.data = data.data ^ 1
+    elif fault == "computed_initial_value":
+        zeros = start.operators[-1].inputs[1]
+        graph.operator("RELU", [zeros], [graph.tensor([1, 2, 1, 4], graph=start)], graph=start)
+    elif fault == "state_of_a_cell":
+        read = schema.BuiltinOperator.READ_VARIABLE
+        codes = [of.builtinCode for of in graph.model.operatorCodes]
+        seen = next(of.outputs[0] for of in graph.graph.operators if codes[of.opcodeIndex] == read)
+    elif fault == "gap":
+        seen = graph.joined([graph.slice(seen, 0, 1), graph.slice(seen, -1, 1)], 1)
+    else:
+        raise ValueError(fault)
+    return graph.finished(x, graph.conv(seen, 2))
+
+
+REFUSED = [
+    "unassigned", "assigned_twice", "oldest_rows", "calls_itself", "calls_nothing", "uninitialized", "initial_value",
+    "computed_initial_value", "state_of_a_cell", "gap",
+]
+
 # By name: function and its arguments.
 SAMPLE = [
     ("integer_logistic", curve, dict(name="LOGISTIC", scale=1 / 256, zero_point=-128)),
@@ -173,17 +317,21 @@ SAMPLE = [
     ("integer_multiply_all", by_constant, dict(name="MUL", channels=1, fused=RELU, first=True)),
     ("integer_add", by_constant, dict(name="ADD", channels=5, fused=RELU)),
     ("integer_subtract", by_constant, dict(name="SUB", channels=3)),
+    ("integer_rings", rings, dict(form="old", new=1)),
+    ("integer_rings_of_3", rings, dict(form="old", new=3)),
+    ("integer_rings_of_4", rings, dict(form="all", new=4)),
+    ("integer_rings_of_all", rings, dict(form="all", new=1)),
 ]
 
 
 def outputs(content, inputs):
     """The outputs of each sequence of calls: [sequences, calls, ...]. Those of uint8 are less by 128."""
-    made = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
-    made.allocate_tensors()
-    source, target = made.get_input_details()[0], made.get_output_details()[0]
     rows = []
     for sequence in inputs:
-        made.reset_all_variables()
+        # Resetting the variables of an interpreter leaves out resource variables.
+        made = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+        made.allocate_tensors()
+        source, target = made.get_input_details()[0], made.get_output_details()[0]
         for call in sequence:
             made.set_tensor(source["index"], call.reshape(source["shape"]).astype(np.int8))
             made.invoke()
@@ -205,6 +353,9 @@ def write():
         save_file({"input": np.ascontiguousarray(inputs)}, os.path.join(FOLDER, f"{name}.in.safetensors"))
         save_file({"output": np.ascontiguousarray(given)}, os.path.join(FOLDER, f"{name}.out.safetensors"))
         print(name, len(content), inputs.shape, given.shape, "values:", len(np.unique(given)))
+    for index, fault in enumerate(REFUSED):
+        with open(os.path.join(FOLDER, f"refused_{fault}.tflite"), "wb") as file:
+            file.write(refused(np.random.default_rng([SAMPLE_SEED, index]), fault))
 
 
 def check(seed, count, tidegate, only):

@@ -27,13 +27,21 @@ fn integers<'v>(values: &'v [i16], port: &Port<'_>) -> impl Iterator<Item = i8> 
 /// # Panics
 /// If the model does not run.
 pub fn stepped(model: &Model<'_>, input: &[i8]) -> Vec<i8> {
-    let [from, to] = ends(model);
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
     let mut state = State::new(model, &mut memory).expect("the memory is large enough");
+    continued(model, &mut state, &mut scratch, input)
+}
+
+/// [`stepped`] from a state.
+///
+/// # Panics
+/// If the model does not run.
+pub fn continued(model: &Model<'_>, state: &mut State<'_>, scratch: &mut [u32], input: &[i8]) -> Vec<i8> {
+    let [from, to] = ends(model);
     let mut output = vec![0; to.size];
     let mut given = Vec::new();
     for row in input.chunks(from.size) {
-        let stepped = model.step_i16(&mut state, &mut scratch, &values(row, &from), &mut output);
+        let stepped = model.step_i16(state, scratch, &values(row, &from), &mut output);
         if stepped.expect("the buffers fit").has_output() {
             given.extend(integers(&output, &to));
         }

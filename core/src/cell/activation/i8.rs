@@ -28,11 +28,14 @@ pub(super) const SPEC: IntegerSpec = IntegerSpec {
 }
 .with_tensors_named(TENSORS);
 
-/// One step with a table. `x` and `y` have the same length.
+/// One step of nodes with tables, and of others in the same model. `x` and `y` have the same length.
 pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
     let (table, least) = (node.integers(TABLE), node.number(LEAST));
     let Io { x, state, work, y, rows } = io;
     identity::step(node, Io { x, state, work, y: &mut *y, rows });
+    if !node.has(CURVE) {
+        return;
+    }
     for y in y {
         let entry = usize::try_from(i32::from(*y).wrapping_sub(least));
         *y = entry.ok().and_then(|entry| table.get(entry)).copied().unwrap_or(0);

@@ -263,6 +263,12 @@ impl Network {
         Source { size: x.size, rows: Some(length), ..self.push(window, &[x]) }
     }
 
+    /// Elements `first` to `first + size` of `x`, of each row if it has several.
+    pub fn part(&mut self, x: &Source, first: usize, size: usize) -> Source {
+        let layer = Layer::new(CellKind::Slice, x.size, size).extent("row", x.size).extent("first", first);
+        self.add(layer, &[x])
+    }
+
     /// `x` repeated as `rows` equal rows.
     pub fn repeated(&mut self, x: &Source, rows: usize) -> Source {
         let layer = Layer::new(CellKind::Repeat, x.size, x.size.saturating_mul(rows)).extent("times", rows);

@@ -13,9 +13,14 @@ mod integers;
 mod layers;
 mod lower;
 mod lstm;
+mod names;
 mod options;
 mod rows;
+mod rows_in_time;
 mod schema;
+mod tensors;
+mod timeline;
+mod variables;
 
 use self::lower::Reader;
 use super::{Imported, Options, refuse::unsupported_if};

@@ -4,15 +4,25 @@ use tidegate::internals::{activation::Activation, cell::CellKind};
 
 use super::integers::{Counted, Counts, LIMITS, Multiplier, limits, table};
 use super::lower::{Along, Reader, Refused, Trouble, Value};
+use super::options::FUSED;
 use super::rows::{Filters, Precision, Rows};
 use super::schema::{Operator, Type};
 use crate::canonical::Tensor;
-use crate::format::{layer::Layer, refuse::fail_if};
+use crate::format::{layer::Layer, network::Source, refuse::fail_if};
 
 /// Maximum number of features that the integer sums of a softmax can hold.
 const MOST_CLASSES: usize = 511;
 /// Integer bits of the exponents in an integer softmax.
 const EXPONENT_BITS: i32 = 5;
+
+/// The part of a dimension that a slice selects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    pub first: i64,
+    pub behind: i64,
+    /// Whether the output lacks the dimension.
+    pub shrinks: bool,
+}
 
 impl Reader<'_> {
     /// The value with `features` features in each step or row. A value that is available as a whole may be split into
@@ -103,10 +113,8 @@ impl Reader<'_> {
         Ok(Value { shape, along: x.along.moved(moved), ..x })
     }
 
-    /// Slices that keep the last step or all steps.
-    pub(super) fn strided_slice(&mut self, operator: &Operator<'_>) -> Refused {
-        let x = self.value(operator, 0)?;
-        self.same_counts(operator, &x)?;
+    /// The part of each dimension that a `STRIDED_SLICE` of a tensor of this shape selects.
+    pub(super) fn cuts(&mut self, operator: &Operator<'_>, dims: &[usize]) -> Result<Vec<Cut>, Trouble> {
         let mask = |name: &str| operator.option(name, 0_i32);
         let set = [("ellipsis_mask", mask("ellipsis_mask")? != 0), ("new_axis_mask", mask("new_axis_mask")? != 0)];
         // With an offset, the ends count from the beginnings.
@@ -117,15 +125,12 @@ impl Reader<'_> {
         let (begins, ends, shrinks) = (mask("begin_mask")?, mask("end_mask")?, mask("shrink_axis_mask")?);
         let mut list = |index: usize| -> Result<Vec<i64>, Trouble> {
             match self.integers(operator, index, Type::I32)? {
-                Some((_, values, _)) if values.len() == x.shape.len() => Ok(values),
+                Some((_, values, _)) if values.len() == dims.len() => Ok(values),
                 _ => Err(format!("its input {index} has no number for each dimension of its input").into()),
             }
         };
         let (begin, end, strides) = (list(1)?, list(2)?, list(3)?);
-        let steps = x.along.axis();
-        let mut shape = Vec::new();
-        let mut is_last = false;
-        for (axis, &dim) in x.shape.iter().enumerate() {
+        let cut = |(axis, &dim): (usize, &usize)| {
             let (bit, size) = (1 << axis, dim as i64);
             let from = |at: i64| if at < 0 { at.saturating_add(size) } else { at };
             let shrinks = shrinks & bit != 0;
@@ -137,6 +142,21 @@ impl Reader<'_> {
             };
             let stride = strides[axis];
             fail_if(stride != 1, format_args!("its stride {axis} is {stride}, which is not supported"))?;
+            Ok(Cut { first, behind, shrinks })
+        };
+        dims.iter().enumerate().map(cut).collect()
+    }
+
+    /// Slices that keep the last step or all steps.
+    pub(super) fn strided_slice(&mut self, operator: &Operator<'_>) -> Refused {
+        let x = self.value(operator, 0)?;
+        self.same_counts(operator, &x)?;
+        let cuts = self.cuts(operator, &x.shape)?;
+        let steps = x.along.axis();
+        let mut shape = Vec::new();
+        let mut is_last = false;
+        for (axis, (&Cut { first, behind, shrinks }, &dim)) in cuts.iter().zip(&x.shape).enumerate() {
+            let size = dim as i64;
             match (first, behind) {
                 (0, behind) if behind == size => {}
                 (first, behind) if Some(axis) == steps && first == size - 1 && behind == size => is_last = true,
@@ -151,7 +171,7 @@ impl Reader<'_> {
         }
         match x.along {
             along if !is_last => {
-                let shifted = |axis: usize| axis - (0..axis).filter(|of| shrinks & 1 << of != 0).count();
+                let shifted = |axis: usize| axis - cuts.iter().take(axis).filter(|cut| cut.shrinks).count();
                 Ok(Value { shape, along: along.moved(shifted), ..x })
             }
             Along::Rows(_) => {
@@ -160,6 +180,33 @@ impl Reader<'_> {
             }
             _ => Ok(Value { shape, ..self.last(x) }),
         }
+    }
+
+    /// Values side by side, along the last dimension.
+    pub(super) fn concatenation(&mut self, operator: &Operator<'_>) -> Refused {
+        let parts =
+            (0..operator.inputs.len()).map(|index| self.value(operator, index)).collect::<Result<Vec<_>, _>>()?;
+        let shape = self.output_shape(operator)?;
+        let first = parts.first().ok_or("it has no input")?.clone();
+        let axis = operator.option("axis", 0_i32)?;
+        let last = shape.len().saturating_sub(1);
+        let is_last = axis == -1 || usize::try_from(axis) == Ok(last);
+        // The elements of each step are those of the parts, one part behind the other.
+        let mut others = shape[..last].iter().enumerate().filter(|(at, _)| Some(*at) != first.along.axis());
+        let fits = is_last && others.all(|(_, &dim)| dim == 1) && first.along.axis() != Some(last);
+        fail_if(!fits, format_args!("attribute axis is {axis} with an output of {shape:?}, which is not supported"))?;
+        let differ = parts.iter().any(|part| part.along != first.along || part.counts != first.counts);
+        fail_if(differ, "its inputs differ in scale, in zero point or in their steps")?;
+        self.same_counts(operator, &first)?;
+        let other = operator.option(FUSED, 0_i8)? != 0;
+        fail_if(other, format_args!("attribute {FUSED} is not 0, which is not supported"))?;
+        let sources: Vec<&Source> = parts.iter().map(|part| &part.source).collect();
+        let size = parts.iter().map(Value::features).sum();
+        let counted = first
+            .counts
+            .map(|counts| (counts, Counted::of(counts).requantized("", Multiplier::ONE).limited(counts, LIMITS)));
+        let (source, counts) = self.counted_of(Layer::identity(size), &sources, counted);
+        self.shaped(Value { source, counts, ..first }, shape)
     }
 
     pub(super) fn softmax(&mut self, operator: &Operator<'_>) -> Refused {
@@ -194,7 +241,10 @@ impl Reader<'_> {
 
     pub(super) fn quantize(&mut self, operator: &Operator<'_>) -> Refused {
         let x = self.value(operator, 0)?;
-        let Some(output) = self.output_counts(operator)? else { return Err("its output is a float tensor".into()) };
+        let number = operator.outputs.first().copied().flatten().ok_or("it has no output")?;
+        let is_float = self.model.main.tensors[number].of == Type::F32;
+        fail_if(is_float, "its output is a float tensor")?;
+        let output = self.counts(number)?.ok_or("its output has no scale")?;
         let Some(input) = x.counts else {
             let computed = !self.is_float_input(&x);
             fail_if(computed, "it quantizes the output of float operators, which is not supported")?;
@@ -210,7 +260,7 @@ impl Reader<'_> {
         let x = self.value(operator, 0)?;
         fail_if(x.counts.is_none(), "its input is not of int8")?;
         let output = operator.outputs.first().copied().flatten();
-        let is_read = self.model.operators.iter().any(|of| of.inputs.contains(&output));
+        let is_read = self.model.main.operators.iter().any(|of| of.inputs.contains(&output));
         fail_if(is_read, "float operators read its output, which is not supported")?;
         Ok(x)
     }

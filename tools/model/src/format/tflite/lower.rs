@@ -3,16 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::integers::{Counted, Counts, LIMITS, Multiplier};
-use super::schema::{Model, Operator, Quantization, Type, floats, integers};
+use super::schema::{Model, Operator, Type};
+use super::timeline::{Timeline, is_of_variables, rows_and_size};
 use super::{malformed, unsupported};
-use crate::format::refuse::{err_if, fail_if, unsupported_if};
+use crate::format::refuse::{err_if, unsupported_if};
 use crate::format::{Imported, layer::Layer, network::Network, network::Source};
 use crate::{budget::Budget, canonical::MAX_NODES, canonical::Schedule, error::ImportError, error::Result};
 
-/// Memory of a number of a constant in bytes: an f32 in the model, and what the integer form of a row adds to it.
-const NUMBER: usize = 6;
-/// Memory of an integer in bytes while its tensor is read.
-const READ: usize = 8;
+/// Maximum number of graphs that a note names.
+const MOST_NAMED: usize = 4;
 
 const LSTM: &str = "UNIDIRECTIONAL_SEQUENCE_LSTM";
 
@@ -67,11 +66,13 @@ impl Value {
 pub struct Reader<'a> {
     pub model: &'a Model<'a>,
     pub network: Network,
-    values: BTreeMap<usize, Value>,
+    pub values: BTreeMap<usize, Value>,
     /// Windows over streams, by the name of the stream's source.
     windows: BTreeMap<String, Source>,
     /// Names of float inputs that are not quantized yet.
     floats: BTreeSet<String>,
+    /// Tensors that are rows of streams.
+    pub timeline: Timeline,
     /// Number of steps of the sequences, if there are several.
     steps: Option<usize>,
     /// Whether any operator needs more than one step.
@@ -79,12 +80,6 @@ pub struct Reader<'a> {
     pub budget: Budget,
     notes: Vec<String>,
 }
-
-/// Shape and numbers of a float constant.
-pub type Floats = (Vec<usize>, Vec<f32>);
-
-/// Shape, numbers and quantization of an integer constant.
-pub type Whole = (Vec<usize>, Vec<i64>, Option<Quantization>);
 
 /// The value of an operator, or an error that does not name the operator yet.
 pub type Refused = Result<Value, Trouble>;
@@ -112,16 +107,30 @@ impl<'a> Reader<'a> {
         let mut network = Network::new();
         network.fresh = true;
         let (values, windows, floats) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { model, network, values, windows, floats, steps: None, whole: false, budget, notes: Vec::new() }
+        let (timeline, notes) = (Timeline::default(), Vec::new());
+        Self { model, network, values, windows, floats, timeline, steps: None, whole: false, budget, notes }
     }
 
     pub fn import(mut self, source: &str) -> Result<Imported> {
-        let len = self.model.operators.len();
+        let len = self.model.main.operators.len();
         unsupported_if(len > MAX_NODES, format_args!("a graph of {len} operators, more than {MAX_NODES},"))?;
-        for &input in &self.model.inputs {
+        let has_variables = self.model.main.operators.iter().any(is_of_variables);
+        let called = if has_variables { self.follow_rows()? } else { Vec::new() };
+        let ignored = self.model.uncalled(&called)?;
+        if !ignored.is_empty() {
+            let names = ignored.iter().take(MOST_NAMED).map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+            let count = ignored.len();
+            self.notes.push(format!("{count} of its graphs, which nothing calls, are left out: {names}"));
+        }
+        for &input in &self.model.main.inputs {
             self.input(input)?;
         }
-        for operator in &self.model.operators {
+        for operator in &self.model.main.operators {
+            let is_moved = |output: &Option<usize>| output.is_some_and(|output| self.timeline.has(output));
+            if is_of_variables(operator) || (!operator.outputs.is_empty() && operator.outputs.iter().all(is_moved)) {
+                operator.check_options().map_err(|trouble| self.named(operator, trouble))?;
+                continue;
+            }
             let value = self.operator(operator).map_err(|trouble| self.named(operator, trouble))?;
             let &[Some(output)] = operator.outputs.as_slice() else {
                 return Err(self.named(operator, "it does not have exactly one output".into()));
@@ -141,12 +150,12 @@ impl<'a> Reader<'a> {
 
     /// The name of the operator's output, which TFLite uses as the node's name.
     fn node(&self, operator: &Operator<'_>) -> String {
-        let names = operator.outputs.iter().flatten().map(|&output| self.model.tensors[output].name());
+        let names = operator.outputs.iter().flatten().map(|&output| self.model.main.tensors[output].name());
         names.flatten().next().unwrap_or_default()
     }
 
     /// An error with the name of the operator.
-    fn named(&self, operator: &Operator<'_>, trouble: Trouble) -> ImportError {
+    pub fn named(&self, operator: &Operator<'_>, trouble: Trouble) -> ImportError {
         let reason = match trouble {
             Trouble::Reason(reason) => reason,
             Trouble::Whole(ImportError::Unsupported(what)) => format!("{what} is not supported"),
@@ -156,20 +165,24 @@ impl<'a> Reader<'a> {
     }
 
     fn input(&mut self, number: usize) -> Result<()> {
-        let tensor = &self.model.tensors[number];
+        let tensor = &self.model.main.tensors[number];
         let (name, shape) = (tensor.name()?, tensor.shape()?);
         let of = |what: String| unsupported(format!("input {name:?} {what}"));
         let counts = match tensor.of {
             Type::F32 => None,
-            Type::I8 => Some(self.counts(number)?.ok_or_else(|| of("of int8 without a scale".into()))?),
+            Type::I8 | Type::U8 => {
+                Some(self.counts(number)?.ok_or_else(|| of(format!("of {} without a scale", tensor.of.name())))?)
+            }
             other => return Err(of(format!("of {}", other.name()))),
         };
         let open = tensor.open().unwrap_or_default();
         if let Some(axis) = (1..shape.len()).find(|&axis| open.get(axis) == Some(&true)) {
             return Err(of(format!("whose dimension {axis} is open")));
         }
-        let has_lstm = self.model.operators.iter().any(|operator| operator.op == LSTM);
+        let has_lstm = self.model.main.operators.iter().any(|operator| operator.op == LSTM);
         let (size, along) = match *shape {
+            // A step is a row.
+            [1, ..] if self.timeline.has(number) => (rows_and_size(&shape).1, Along::Nothing),
             [1, steps, features] | [steps, 1, features] if steps > 1 && has_lstm => {
                 let known = *self.steps.get_or_insert(steps);
                 err_if(known != steps, || of(format!("of {steps} steps beside another of {known}")))?;
@@ -208,7 +221,17 @@ impl<'a> Reader<'a> {
 
     /// Adds a layer, with the quantization of its output and its integers if it is one of integers.
     pub fn counted(&mut self, layer: Layer, x: &Source, of: Option<(Counts, Counted)>) -> (Source, Option<Counts>) {
-        let source = self.network.add(layer, &[x]);
+        self.counted_of(layer, &[x], of)
+    }
+
+    /// [`counted`](Self::counted) with several inputs.
+    pub fn counted_of(
+        &mut self,
+        layer: Layer,
+        inputs: &[&Source],
+        of: Option<(Counts, Counted)>,
+    ) -> (Source, Option<Counts>) {
+        let source = self.network.add(layer, inputs);
         let counts = of.map(|(counts, counted)| {
             self.network.counts(&source, counted.integers());
             counts
@@ -222,12 +245,13 @@ impl<'a> Reader<'a> {
     }
 
     fn outputs(&mut self) -> Result<()> {
-        err_if(self.model.outputs.is_empty(), || malformed("it has no output".into()))?;
+        err_if(self.model.main.outputs.is_empty(), || malformed("it has no output".into()))?;
         let mut named = BTreeSet::new();
-        for &number in &self.model.outputs {
-            let name = self.model.tensors[number].name()?;
+        for &number in &self.model.main.outputs {
+            let name = self.model.main.tensors[number].name()?;
             let uncomputed = || unsupported(format!("output {name:?}, which nothing computes,"));
-            let value = self.values.get(&number).cloned().ok_or_else(uncomputed)?;
+            let seen = self.seen(number).map_err(|_| uncomputed())?;
+            let value = seen.or_else(|| self.values.get(&number).cloned()).ok_or_else(uncomputed)?;
             // If any operator needs a whole window, streams become windows too.
             let value = if self.whole { self.flat(value) } else { value };
             unsupported_if(!named.insert(name.clone()), format_args!("output {name:?}, which occurs twice,"))?;
@@ -271,6 +295,7 @@ impl<'a> Reader<'a> {
             "RESHAPE" | "SQUEEZE" | "EXPAND_DIMS" => self.reshape(operator),
             "TRANSPOSE" => self.transpose(operator),
             "STRIDED_SLICE" => self.strided_slice(operator),
+            "CONCATENATION" => self.concatenation(operator),
             "SOFTMAX" => self.softmax(operator),
             "QUANTIZE" => self.quantize(operator),
             "DEQUANTIZE" => self.dequantize(operator),
@@ -283,126 +308,5 @@ impl<'a> Reader<'a> {
         }?;
         operator.check_options()?;
         Ok(Some(value))
-    }
-
-    /// Number of the tensor at input `index` of an operator; `None` if it is left out.
-    pub fn port(&self, operator: &Operator<'_>, index: usize) -> Option<usize> {
-        operator.inputs.get(index).copied().flatten()
-    }
-
-    /// The computed value at input `index` of an operator.
-    pub fn value(&self, operator: &Operator<'_>, index: usize) -> Result<Value, Trouble> {
-        let number = self.port(operator, index).ok_or_else(|| format!("its input {index} is missing"))?;
-        match self.values.get(&number) {
-            Some(value) => Ok(value.clone()),
-            None => {
-                let name = self.model.tensors[number].name()?;
-                Err(format!("its input {index}, {name:?}, is not computed by an earlier operator").into())
-            }
-        }
-    }
-
-    fn output(&self, operator: &Operator<'_>) -> Result<usize, Trouble> {
-        Ok(operator.outputs.first().copied().flatten().ok_or("it has no output")?)
-    }
-
-    /// The shape of an operator's output according to the file.
-    pub fn output_shape(&self, operator: &Operator<'_>) -> Result<Vec<usize>, Trouble> {
-        Ok(self.model.tensors[self.output(operator)?].shape()?)
-    }
-
-    /// Refuses an operator whose output has another shape in the file.
-    pub fn has_shape(&self, operator: &Operator<'_>, shape: &[usize]) -> Result<(), Trouble> {
-        let found = self.output_shape(operator)?;
-        Ok(fail_if(found != shape, format_args!("its output is {found:?}, not {shape:?}"))?)
-    }
-
-    /// Quantization of an operator's output; `None` if the output is a float tensor.
-    pub fn output_counts(&self, operator: &Operator<'_>) -> Result<Option<Counts>, Trouble> {
-        let output = self.output(operator)?;
-        match self.model.tensors[output].of {
-            Type::F32 => Ok(None),
-            Type::I8 => Ok(Some(self.counts(output)?.ok_or("its output is of int8 without a scale")?)),
-            other => Err(format!("its output is of {}", other.name()).into()),
-        }
-    }
-
-    pub fn is_constant(&self, number: Option<usize>) -> bool {
-        number.is_some_and(|number| {
-            let tensor = &self.model.tensors[number];
-            !self.values.contains_key(&number) && self.model.data(tensor).is_ok_and(|data| data.is_some())
-        })
-    }
-
-    /// Quantization of an 8-bit or 16-bit tensor, which must have a single scale.
-    pub fn counts(&self, number: usize) -> Result<Option<Counts>> {
-        let tensor = &self.model.tensors[number];
-        let Some(Quantization { scales, zero_points, .. }) = tensor.quantization()? else { return Ok(None) };
-        match (scales.as_slice(), zero_points.as_slice()) {
-            ([scale], [zero_point]) if (-128..=127).contains(zero_point) => {
-                Ok(Some(Counts { scale: *scale, zero_point: *zero_point as i32 }))
-            }
-            _ => {
-                let name = tensor.name()?;
-                Err(unsupported(format!("tensor {name:?} with several scales, or with a zero point out of range")))
-            }
-        }
-    }
-
-    /// The constant that a `DEQUANTIZE` converts to this tensor, if there is one; otherwise the tensor itself.
-    pub fn behind(&self, number: usize) -> usize {
-        let gives = |of: &&Operator<'_>| of.op == "DEQUANTIZE" && of.outputs.first() == Some(&Some(number));
-        match self.model.operators.iter().find(gives) {
-            Some(of) if self.model.tensors[number].of == Type::F32 => {
-                of.inputs.first().copied().flatten().unwrap_or(number)
-            }
-            _ => number,
-        }
-    }
-
-    /// Subtracts the memory of the integers of rows: three, and a scale.
-    pub fn take_rows(&mut self, rows: usize) -> Result<()> {
-        Ok(self.budget.take(rows, 4 * size_of::<i32>())?)
-    }
-
-    /// Subtracts the memory of a constant and of its rows, each time that an operator reads it.
-    fn take(&mut self, number: usize) -> Result<()> {
-        let shape = self.model.tensors[number].shape()?;
-        let (elements, rows) = (shape.iter().product(), shape.first().copied().unwrap_or(1));
-        self.budget.take(elements, NUMBER)?;
-        self.take_rows(rows)?;
-        Ok(self.budget.clone().take(elements, READ)?)
-    }
-
-    /// Shape and numbers of the float constant at input `index` of an operator; `None` if it is left out.
-    pub fn floats(&mut self, operator: &Operator<'_>, index: usize) -> Result<Option<Floats>, Trouble> {
-        let Some(number) = self.port(operator, index) else { return Ok(None) };
-        let number = self.behind(number);
-        let tensor = self.model.tensors[number];
-        if tensor.of == Type::I8 {
-            let name = format!("its input {index}, {:?},", tensor.name()?);
-            return Err(format!("{name} is of int8 beside floats (dynamic range quantization)").into());
-        }
-        self.take(number)?;
-        match floats(self.model, &tensor)? {
-            Some(values) => Ok(Some((tensor.shape()?, values))),
-            None => Err(format!("its input {index}, {:?}, is not a constant", tensor.name()?).into()),
-        }
-    }
-
-    /// Shape, numbers and quantization of the integer constant at input `index`, whose type must be `of`; `None` if it
-    /// is left out.
-    pub fn integers(&mut self, operator: &Operator<'_>, index: usize, of: Type) -> Result<Option<Whole>, Trouble> {
-        let Some(number) = self.port(operator, index) else { return Ok(None) };
-        let tensor = self.model.tensors[number];
-        if tensor.of != of {
-            let (name, found) = (tensor.name()?, tensor.of.name());
-            return Err(format!("its input {index}, {name:?}, is of {found}, not {}", of.name()).into());
-        }
-        self.take(number)?;
-        match integers(self.model, &tensor)? {
-            Some(values) => Ok(Some((tensor.shape()?, values, tensor.quantization()?))),
-            None => Err(format!("its input {index}, {:?}, is not a constant", tensor.name()?).into()),
-        }
     }
 }

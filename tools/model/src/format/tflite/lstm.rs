@@ -62,7 +62,7 @@ impl Reader<'_> {
         };
         for (index, name) in [(input::HIDDEN, "output_state"), (input::CELL, "cell_state")] {
             let number = self.port(operator, index).ok_or_else(|| format!("its {name} is missing"))?;
-            let tensor = &self.model.tensors[number];
+            let tensor = &self.model.main.tensors[number];
             let set = !tensor.is_variable || self.model.data(tensor)?.is_some();
             fail_if(set, format_args!("its {name} is not a variable that starts at zero"))?;
         }
@@ -195,7 +195,7 @@ impl Reader<'_> {
         let (hidden, shown) = (self.counts(hidden)?.ok_or_else(missing)?, self.counts(shown)?.ok_or_else(missing)?);
         let differ = hidden.zero_point != output.zero_point || shown.zero_point != output.zero_point;
         fail_if(differ, "the zero points of its output and of its output_state differ, which is not supported")?;
-        let of = self.model.tensors[cell].of;
+        let of = self.model.main.tensors[cell].of;
         fail_if(of != Type::I16, format_args!("its cell_state is of {}, not int16", of.name()))?;
         let cell = self.counts(cell)?.ok_or_else(missing)?;
         let cell_bits = -cell.scale.log2();

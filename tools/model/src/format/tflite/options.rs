@@ -13,7 +13,14 @@ pub const FUSED: &str = "fused_activation_function";
 
 /// Operators that have options: the number of their type in the schema's `BuiltinOptions`, and their fields in the order
 /// of the schema.
-const OPTIONS: [(&str, u8, &[&str]); 11] = [
+const OPTIONS: [(&str, u8, &[&str]); 18] = [
+    ("CONCATENATION", 10, &["axis", FUSED]),
+    ("SPLIT", 35, &["num_splits"]),
+    ("SPLIT_V", 79, &["num_splits"]),
+    ("CALL_ONCE", 103, &["init_subgraph_index"]),
+    ("VAR_HANDLE", 111, &["container", "shared_name"]),
+    ("READ_VARIABLE", 112, &[]),
+    ("ASSIGN_VARIABLE", 113, &[]),
     ("ADD", 11, &[FUSED, "pot_scale_int16"]),
     (
         "CONV_2D",
@@ -58,6 +65,18 @@ impl Operator<'_> {
             (Some(options), Some(field)) => options.scalar(field, default),
             _ => Ok(default),
         }
+    }
+
+    /// Reads an option that is a text; empty if the file does not have it.
+    pub fn text_option(&self, name: &str) -> Result<String, Trouble> {
+        /// Maximum number of bytes.
+        const MOST: usize = 255;
+        let field = self.fields().1.iter().position(|field| *field == name);
+        let (Some(options), Some(field)) = (&self.options, field) else { return Ok(String::new()) };
+        let bytes = options.bytes(field)?;
+        fail_if(bytes.len() > MOST, format_args!("attribute {name} has more than {MOST} bytes"))?;
+        let text = std::str::from_utf8(bytes).map_err(|_| format!("attribute {name} is not UTF-8 text"))?;
+        Ok(text.to_owned())
     }
 
     /// Refuses options that the importer does not know, and those that are not supported with any operator.

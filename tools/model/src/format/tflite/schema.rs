@@ -3,22 +3,32 @@
 use half::f16;
 use tidegate::internals::activation::Activation;
 
+use super::names::{CUSTOM, name_of};
 use super::{flat::Table, flat::Vector, malformed, unsupported};
 use crate::format::refuse::{err_if, unsupported_if};
 use crate::{budget::Budget, data::one_line, error::Result};
 
-/// Maximum number of tensors, of operators and of operator codes.
+/// Maximum number of tensors, of operators, of operator codes and of graphs.
 const MOST: usize = 16_384;
 const MOST_DIMS: usize = 8;
 const MOST_PORTS: usize = 256;
 /// Maximum number of bytes of a name in a message.
 const MOST_NAME: usize = 255;
 const VERSION: u32 = 3;
+/// Fields that hold names.
+const TENSOR_NAME: usize = 3;
+const GRAPH_NAME: usize = 4;
 
 pub struct Model<'a> {
     codes: Vec<Table<'a>>,
     buffers: Vector<'a>,
-    /// Tensors of the model's only graph.
+    graphs: Vector<'a>,
+    /// The first graph, which the interpreter runs.
+    pub main: Graph<'a>,
+}
+
+#[derive(Default)]
+pub struct Graph<'a> {
     pub tensors: Vec<Tensor<'a>>,
     pub operators: Vec<Operator<'a>>,
     pub inputs: Vec<usize>,
@@ -33,6 +43,7 @@ pub enum Type {
     I64,
     I16,
     I8,
+    U8,
     /// Any other type, by its number.
     Other(i8),
 }
@@ -43,6 +54,7 @@ impl Type {
             0 => Self::F32,
             1 => Self::F16,
             2 => Self::I32,
+            3 => Self::U8,
             4 => Self::I64,
             7 => Self::I16,
             9 => Self::I8,
@@ -58,7 +70,8 @@ impl Type {
             Self::I64 => "int64".into(),
             Self::I16 => "int16".into(),
             Self::I8 => "int8".into(),
-            Self::Other(3) => "uint8".into(),
+            Self::U8 => "uint8".into(),
+            Self::Other(13) => "resource".into(),
             Self::Other(code) => format!("type {code}"),
         }
     }
@@ -88,7 +101,7 @@ pub struct Operator<'a> {
     /// Number in the schema's `BuiltinOperator`.
     code: i32,
     custom: &'a [u8],
-    /// Name of the operator in the schema; empty if it is not in the table.
+    /// Name of the operator in the schema; empty if the schema of this version does not have it.
     pub op: &'static str,
     /// Tensor numbers; `None` for an optional input that is left out.
     pub inputs: Vec<Option<usize>>,
@@ -110,51 +123,45 @@ impl<'a> Model<'a> {
         let version = root.scalar(0, 0_u32)?;
         unsupported_if(version != VERSION, format_args!("version {version} of the schema"))?;
         let (codes, graphs) = (root.tables(1)?, root.tables(2)?);
-        unsupported_if(graphs.len() != 1, format_args!("a model of {} graphs", graphs.len()))?;
-        let graph = graphs.get(0)?;
+        within("operator codes", codes.len())?;
+        let codes = (0..codes.len()).map(|k| codes.get(k)).collect::<Result<_, _>>()?;
+        let mut model = Self { codes, buffers: root.tables(4)?, graphs, main: Graph::default() };
+        model.main = model.graph(0, budget)?;
+        Ok(model)
+    }
+
+    /// Names of the graphs other than the main one and those of `called`.
+    pub fn uncalled(&self, called: &[usize]) -> Result<Vec<String>> {
+        within("graphs", self.graphs.len())?;
+        let others = (1..self.graphs.len()).filter(|index| !called.contains(index));
+        others.map(|index| text(self.graphs.get(index)?, GRAPH_NAME)).collect()
+    }
+
+    /// Reads a graph.
+    pub fn graph(&self, index: usize, budget: &mut Budget) -> Result<Graph<'a>> {
+        let graph = self.graphs.get(index)?;
         let (tensors, operators) = (graph.tables(0)?, graph.tables(3)?);
-        for (what, len) in [("operator codes", codes.len()), ("tensors", tensors.len()), ("operators", operators.len())]
-        {
-            err_if(len > MOST, || malformed(format!("it has {len} {what}, more than {MOST}")))?;
-        }
-        let mut model = Self {
-            codes: (0..codes.len()).map(|k| codes.get(k)).collect::<Result<_, _>>()?,
-            buffers: root.tables(4)?,
-            tensors: Vec::new(),
-            operators: Vec::new(),
-            inputs: Vec::new(),
-            outputs: Vec::new(),
-        };
-        for k in 0..tensors.len() {
-            let table = tensors.get(k)?;
-            let (of, buffer) = (Type::of(table.scalar(1, 0)?), table.scalar(2, 0_u32)? as usize);
-            if table.table(6)?.is_some() {
-                return Err(unsupported(format!("tensor {:?}, which is sparse,", Tensor::text(table)?)));
-            }
-            model.tensors.push(Tensor { table, of, buffer, is_variable: table.scalar(5, 0_u8)? != 0 });
-        }
+        within("tensors", tensors.len())?;
+        within("operators", operators.len())?;
+        // Graphs may share their tables.
+        budget.take(tensors.len(), size_of::<Tensor<'_>>())?;
+        budget.take(operators.len(), size_of::<Operator<'_>>())?;
+        let tensors = (0..tensors.len()).map(|k| Tensor::read(tensors.get(k)?)).collect::<Result<Vec<_>>>()?;
+        let count = tensors.len();
         let port = |number: i32| {
-            model.number(number)?.ok_or_else(|| malformed("one of its inputs or outputs is not a tensor".into()))
+            tensor_number(number, count)?
+                .ok_or_else(|| malformed("one of its inputs or outputs is not a tensor".into()))
         };
         let (inputs, outputs) = (graph.numbers(1, MOST_PORTS)?, graph.numbers(2, MOST_PORTS)?);
         let inputs = inputs.into_iter().map(port).collect::<Result<_, _>>()?;
         let outputs = outputs.into_iter().map(port).collect::<Result<_, _>>()?;
-        let operators =
-            (0..operators.len()).map(|k| model.operator(operators.get(k)?, budget)).collect::<Result<_, _>>()?;
-        (model.inputs, model.outputs, model.operators) = (inputs, outputs, operators);
-        Ok(model)
+        let operators = (0..operators.len()).map(|k| self.operator(operators.get(k)?, count, budget));
+        let operators = operators.collect::<Result<_, _>>()?;
+        Ok(Graph { tensors, operators, inputs, outputs })
     }
 
-    /// Checks a tensor number; `None` for -1.
-    fn number(&self, number: i32) -> Result<Option<usize>> {
-        match usize::try_from(number) {
-            Ok(number) if number < self.tensors.len() => Ok(Some(number)),
-            Err(_) if number == -1 => Ok(None),
-            _ => Err(malformed(format!("it has no tensor {number}"))),
-        }
-    }
-
-    fn operator(&self, table: Table<'a>, budget: &mut Budget) -> Result<Operator<'a>> {
+    /// Reads an operator of a graph with `tensors` tensors.
+    fn operator(&self, table: Table<'a>, tensors: usize, budget: &mut Budget) -> Result<Operator<'a>> {
         let index = table.scalar(0, 0_u32)?;
         let code =
             self.codes.get(index as usize).ok_or_else(|| malformed(format!("it has no operator code {index}")))?;
@@ -164,13 +171,12 @@ impl<'a> Model<'a> {
             let numbers = table.numbers(field, MOST_PORTS)?;
             // Operators may share a table.
             budget.take(numbers.len(), size_of::<Option<usize>>())?;
-            numbers.into_iter().map(|number| self.number(number)).collect()
+            numbers.into_iter().map(|number| tensor_number(number, tensors)).collect()
         };
         let (code, custom) = (old.max(new), code.bytes(1)?);
-        let mut rows = NAMES.split(", ").filter_map(|row| row.split_once(' '));
         Ok(Operator {
             code,
-            op: rows.find(|(number, _)| number.parse() == Ok(code)).map_or("", |(_, name)| name),
+            op: name_of(code).unwrap_or_default(),
             custom,
             inputs: list(1)?,
             outputs: list(2)?,
@@ -195,15 +201,39 @@ impl<'a> Model<'a> {
     }
 }
 
+/// Refuses more than [`MOST`].
+fn within(what: &str, len: usize) -> Result<()> {
+    err_if(len > MOST, || malformed(format!("it has {len} {what}, more than {MOST}")))
+}
+
+/// Checks the number of one of `count` tensors; `None` for -1.
+fn tensor_number(number: i32, count: usize) -> Result<Option<usize>> {
+    match usize::try_from(number) {
+        Ok(number) if number < count => Ok(Some(number)),
+        Err(_) if number == -1 => Ok(None),
+        _ => Err(malformed(format!("it has no tensor {number}"))),
+    }
+}
+
+/// The name in a field of a table, for a message.
+fn text(table: Table<'_>, field: usize) -> Result<String> {
+    let name = table.bytes(field)?;
+    let name = String::from_utf8_lossy(&name[..name.len().min(MOST_NAME)]);
+    Ok(one_line(&name))
+}
+
 impl<'a> Tensor<'a> {
-    fn text(table: Table<'a>) -> Result<String> {
-        let name = table.bytes(3)?;
-        let name = String::from_utf8_lossy(&name[..name.len().min(MOST_NAME)]);
-        Ok(one_line(&name))
+    fn read(table: Table<'a>) -> Result<Self> {
+        let (of, buffer) = (Type::of(table.scalar(1, 0)?), table.scalar(2, 0_u32)? as usize);
+        let tensor = Self { table, of, buffer, is_variable: table.scalar(5, 0_u8)? != 0 };
+        match table.table(6)? {
+            Some(_) => Err(unsupported(format!("tensor {:?}, which is sparse,", tensor.name()?))),
+            None => Ok(tensor),
+        }
     }
 
     pub fn name(&self) -> Result<String> {
-        Self::text(self.table)
+        text(self.table, TENSOR_NAME)
     }
 
     /// Dimensions of the tensor, at least 1 each.
@@ -242,11 +272,10 @@ impl<'a> Tensor<'a> {
 }
 
 impl Operator<'_> {
-    /// Name of the operator in the schema, or its number if the operator is not in the table.
+    /// Name of the operator in the schema, or its number if the schema of this version does not have it.
     pub fn name(&self) -> String {
-        const CUSTOM: i32 = 32;
         match self.op {
-            "" if self.code == CUSTOM => {
+            _ if self.code == CUSTOM => {
                 let name = String::from_utf8_lossy(&self.custom[..self.custom.len().min(MOST_NAME)]);
                 format!("custom operator {:?}", one_line(&name))
             }
@@ -255,15 +284,6 @@ impl Operator<'_> {
         }
     }
 }
-
-/// Operators by number: those that are supported, and others that users may ask for.
-const NAMES: &str = "\
-    0 ADD, 1 AVERAGE_POOL_2D, 2 CONCATENATION, 3 CONV_2D, 4 DEPTHWISE_CONV_2D, 6 DEQUANTIZE, 7 EMBEDDING_LOOKUP, \
-    9 FULLY_CONNECTED, 14 LOGISTIC, 16 LSTM, 17 MAX_POOL_2D, 18 MUL, 19 RELU, 20 RELU_N1_TO_1, 21 RELU6, 22 RESHAPE, \
-    24 RNN, 25 SOFTMAX, 27 SVDF, 28 TANH, 34 PAD, 35 UNIDIRECTIONAL_SEQUENCE_RNN, 36 GATHER, 39 TRANSPOSE, 40 MEAN, \
-    41 SUB, 42 DIV, 43 SQUEEZE, 44 UNIDIRECTIONAL_SEQUENCE_LSTM, 45 STRIDED_SLICE, 46 BIDIRECTIONAL_SEQUENCE_RNN, \
-    49 SPLIT, 52 BIDIRECTIONAL_SEQUENCE_LSTM, 53 CAST, 65 SLICE, 70 EXPAND_DIMS, 77 SHAPE, 83 PACK, 105 REVERSE_V2, \
-    114 QUANTIZE, 118 IF, 119 WHILE";
 
 /// The numbers of a tensor as floats; quantized ones are dequantized.
 pub fn floats(model: &Model<'_>, tensor: &Tensor<'_>) -> Result<Option<Vec<f32>>> {

@@ -1,0 +1,46 @@
+//! Tensors of a graph with variables that are rows of streams.
+
+use std::collections::BTreeMap;
+
+use super::schema::Operator;
+use crate::format::network::Source;
+
+/// Rows of a stream up to its newest: `length` of them at each call, which has `hop` new ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// The tensor whose rows are the stream.
+    pub stream: usize,
+    pub first: usize,
+    pub size: usize,
+    pub length: usize,
+    pub hop: usize,
+}
+
+/// The tensors of a graph with variables that are lists of rows.
+#[derive(Default)]
+pub struct Timeline {
+    pub views: BTreeMap<usize, Result<View, String>>,
+    /// Parts and windows of streams that the network has already.
+    pub parts: BTreeMap<[usize; 3], Source>,
+    pub windows: BTreeMap<[usize; 5], Source>,
+}
+
+/// Whether an operator only names, reads, sets or initializes variables.
+pub fn is_of_variables(operator: &Operator<'_>) -> bool {
+    ["CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"].contains(&operator.op)
+}
+
+/// Number of rows, and of elements in each. Dimension 1 counts rows if there are dimensions behind it.
+pub fn rows_and_size(shape: &[usize]) -> (usize, usize) {
+    match shape {
+        [1, rows, rest @ ..] if !rest.is_empty() => (*rows, rest.iter().product()),
+        all => (1, all.iter().product()),
+    }
+}
+
+impl Timeline {
+    /// Whether a tensor is a list of rows.
+    pub fn has(&self, tensor: usize) -> bool {
+        self.views.contains_key(&tensor)
+    }
+}

@@ -1,0 +1,87 @@
+//! Resource variables: their names, and the values with which `CALL_ONCE` initializes them.
+
+use std::collections::BTreeMap;
+
+use super::lower::{Reader, Trouble};
+use super::schema::{Graph, Operator, Type, floats, integers};
+use crate::format::refuse::fail_if;
+
+/// Memory of an element of an initial value in bytes, while it is read.
+const READ: usize = 8;
+
+/// An initial value.
+pub struct Initial {
+    pub shape: Vec<usize>,
+    pub of: Type,
+    /// The least and the greatest element.
+    pub range: [f64; 2],
+}
+
+/// The variables of the graphs that have been read.
+#[derive(Default)]
+pub struct Variables {
+    /// Initial values by the names of the variables.
+    initial: BTreeMap<String, Initial>,
+    /// Graphs that were called.
+    pub called: Vec<usize>,
+}
+
+impl Variables {
+    pub fn initial(&self, name: &str) -> Option<&Initial> {
+        self.initial.get(name)
+    }
+}
+
+/// The name of the variable that a `VAR_HANDLE` refers to.
+pub fn name_of(operator: &Operator<'_>) -> Result<String, Trouble> {
+    let name = operator.text_option("shared_name")?;
+    fail_if(name.is_empty(), "its variable has no name")?;
+    let container = operator.text_option("container")?;
+    Ok(if container.is_empty() { name } else { format!("{container}/{name}") })
+}
+
+impl Reader<'_> {
+    /// Reads the graph that a `CALL_ONCE` calls. It may only initialize variables with constants.
+    pub fn call_once(&mut self, operator: &Operator<'_>, variables: &mut Variables) -> Result<(), Trouble> {
+        let index = operator.option("init_subgraph_index", 0_i32)?;
+        let index = usize::try_from(index).map_err(|_| format!("it calls graph {index}"))?;
+        fail_if(index == 0, "it calls the graph that it is in")?;
+        if variables.called.contains(&index) {
+            return Ok(());
+        }
+        variables.called.push(index);
+        let graph = self.model.graph(index, &mut self.budget)?;
+        let mut handles = BTreeMap::new();
+        for inner in &graph.operators {
+            match (inner.op, inner.inputs.as_slice(), inner.outputs.as_slice()) {
+                ("VAR_HANDLE", [], &[Some(handle)]) => drop(handles.insert(handle, name_of(inner)?)),
+                ("ASSIGN_VARIABLE", &[Some(handle), Some(value)], []) => {
+                    let name = handles.get(&handle).ok_or("it calls a graph that assigns to no variable")?.clone();
+                    let initial = self.initial(&graph, value)?;
+                    let initial = initial.ok_or_else(|| format!("the initial value of {name:?} is no constant"))?;
+                    variables.initial.insert(name, initial);
+                }
+                _ => {
+                    let op = inner.name();
+                    return Err(format!("it calls a graph with {op}; only initial values are supported").into());
+                }
+            }
+            inner.check_options()?;
+        }
+        Ok(())
+    }
+
+    fn initial(&mut self, graph: &Graph<'_>, number: usize) -> Result<Option<Initial>, Trouble> {
+        let tensor = &graph.tensors[number];
+        let (shape, of) = (tensor.shape()?, tensor.of);
+        self.take_numbers(shape.iter().product(), READ)?;
+        let values = match of {
+            Type::F32 => floats(self.model, tensor)?.map(|values| values.into_iter().map(f64::from).collect()),
+            _ => integers(self.model, tensor)?.map(|values| values.into_iter().map(|value| value as f64).collect()),
+        };
+        let range = |values: Vec<f64>| values.iter().fold([f64::MAX, f64::MIN], |[a, b], &x| [a.min(x), b.max(x)]);
+        // A NaN is no zero.
+        let whole = |values: &Vec<f64>| values.iter().all(|value| value.is_finite());
+        Ok(values.filter(whole).map(|values| Initial { shape, of, range: range(values) }))
+    }
+}
