@@ -3,8 +3,9 @@
 //! border value; in short images, every two fields take every two border values, and for `TIDEGATE_MUTATION_SECONDS`
 //! (default 1) random fields take random ones.
 //!
-//! `cargo xtask hosts` runs this file and the unit tests of `tidegate` on a host of 32 bits with overflow checks, where
-//! a sum of two fields can exceed `usize`. On a host of 64 bits it checks the ranges alone.
+//! Without optimization a share of them is tried. `cargo xtask hosts` runs this file and the unit tests of `tidegate` on
+//! a host of 32 bits with overflow checks, where a sum of two fields can exceed `usize`. On a host of 64 bits it checks
+//! the ranges alone.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,6 +24,9 @@ const RUN_WORDS: usize = 1 << 12;
 const RUN_WORK: u64 = 1 << 16;
 /// Words of a front end's section that are fields; values of its tables follow.
 const FRONT_END_WORDS: usize = 32;
+
+/// One pair of values in this many is tried. Without optimization, all of them take minutes.
+const STRIDE: u64 = if cfg!(debug_assertions) { 61 } else { 1 };
 
 const EXAMPLES: [&str; 7] = [
     "core/examples/many_to_many/lstm.tgi",
@@ -159,7 +163,8 @@ fn run(model: &Model<'_>) {
 
 #[test]
 fn no_field_at_a_border_leads_out_of_an_image() {
-    for name in EXAMPLES {
+    // The last ones have weights that take long to check without optimization.
+    for name in &EXAMPLES[..if cfg!(debug_assertions) { 5 } else { 7 }] {
         let mut image = Image::read(name);
         let whole = image.bytes().to_vec();
         assert!(image.is_accepted(), "{name}");
@@ -191,20 +196,22 @@ fn no_two_fields_at_borders_lead_out_of_an_image() {
             for &value in values {
                 for (second, others) in &fields[index + 1..] {
                     for &other in others {
+                        count += 1;
+                        if count % STRIDE != 0 {
+                            continue;
+                        }
                         image.put(*first, value);
                         image.put(*second, other);
-                        if image.is_accepted() {
-                            accepted += 1;
-                        }
-                        count += 1;
+                        accepted += u64::from(image.is_accepted());
                         image.put(*second, number(&whole, *second));
                         image.put(*first, number(&whole, *first));
                     }
                 }
             }
         }
-        println!("{name}: {accepted} of {count} images are accepted");
-        assert!(0 < accepted && accepted < count / 2, "{name}");
+        let tried = count / STRIDE;
+        println!("{name}: {accepted} of {tried} images are accepted");
+        assert!(0 < accepted && accepted < tried / 2, "{name}");
     }
 }
 
