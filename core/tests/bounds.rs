@@ -197,7 +197,7 @@ fn no_two_fields_at_borders_lead_out_of_an_image() {
                 for (second, others) in &fields[index + 1..] {
                     for &other in others {
                         count += 1;
-                        if count % STRIDE != 0 {
+                        if !count.is_multiple_of(STRIDE) {
                             continue;
                         }
                         image.put(*first, value);
