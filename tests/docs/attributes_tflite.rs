@@ -58,16 +58,27 @@ const NUMBERS: [usize; 2] = [0, 3];
 
 /// The numbers and names of operators in the importer's own list.
 fn operators() -> BTreeMap<u8, String> {
-    let source = repository().join("tools/model/src/format/tflite/schema.rs");
+    let source = repository().join("tools/model/src/format/tflite/names.rs");
     let source = std::fs::read_to_string(&source).unwrap_or_else(|error| panic!("{}: {error}", source.display()));
     let list = source.split_once("const NAMES: &str = \"\\").and_then(|(_, rest)| rest.split_once('"'));
     let list = list.expect("the importer has a list of operators").0.replace('\\', " ");
-    let entry = |entry: &str| {
-        let (number, name) = entry.trim().split_once(' ').expect("an operator has a number and a name");
-        (number.parse().expect("a number is a byte"), name.to_owned())
-    };
-    list.split(',').map(entry).collect()
+    // A custom operator has a name of its own in the file.
+    let names = (0..).zip(list.split_ascii_whitespace().map(str::to_owned));
+    names.filter(|(_, name)| name != "CUSTOM").collect()
 }
+
+/// Operators whose options are not tried yet: `attributes_tflite.py` needs a sample of each.
+const NOT_TRIED: &[&str] = &[
+    "ADD",
+    "ASSIGN_VARIABLE",
+    "CALL_ONCE",
+    "CONCATENATION",
+    "DEPTHWISE_CONV_2D",
+    "MUL",
+    "READ_VARIABLE",
+    "SUB",
+    "VAR_HANDLE",
+];
 
 #[test]
 fn every_option_of_tflite_s_operators_is_honoured_harmless_or_refused() {
@@ -94,6 +105,10 @@ fn every_option_of_tflite_s_operators_is_honoured_harmless_or_refused() {
     for name in ["DEQUANTIZE", "EXPAND_DIMS", "LOGISTIC", "QUANTIZE", "RELU", "RELU6", "TANH", "TRANSPOSE"] {
         table.insert(name.to_owned(), BTreeMap::new());
     }
+    let stale = NOT_TRIED.iter().filter(|name| !accepted.contains(**name) || table.contains_key(**name));
+    let stale: Vec<_> = stale.collect();
+    assert!(stale.is_empty(), "these need no exception: {stale:?}");
+    accepted.retain(|name| !NOT_TRIED.contains(&name.as_str()));
     complete("docs/tflite.md", &table, &accepted);
     written("docs/tflite.md", &table, "operator");
 }
