@@ -153,7 +153,7 @@ fn a_wake_word_goes_on_from_a_saved_state() {
     let mut saved = vec![0; state.saved_bytes()];
     state.save(&mut saved).unwrap();
     let mut state = State::new(&model, &mut others).unwrap();
-    state.restore(&saved).unwrap();
+    model.restore(&mut state, &saved).unwrap();
     given.extend(continued(&model, &mut state, &mut scratch, second));
     assert_eq!(given, whole);
     assert_eq!(given.len(), 500);
