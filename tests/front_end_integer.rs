@@ -7,7 +7,7 @@ use tidegate::{
 };
 use tidegate_model::load::ImageBuffer;
 use tidegate_model::pack::pack;
-use tidegate_tests::front_end::{HELLO_EDGE, PRECISE, SMALL, damaged, frames, loud_and_quiet};
+use tidegate_tests::front_end::{HELLO_EDGE, PRECISE, SMALL, damaged, frames, loud_and_quiet, signals};
 use tidegate_tests::random::Rng;
 use tidegate_tests::tolerance::worse;
 use tidegate_tests::twin_front_end::Twin;
@@ -25,28 +25,6 @@ fn features(section: &[u8], signal: &[i16], blocks: &[usize]) -> Vec<Vec<i16>> {
     let mut memory = vec![0xdead_beef; mfcc.memory_words()];
     let mut front_end = IntegerFrontEnd::new(&mfcc, &mut memory).unwrap();
     frames(&mut front_end, signal, blocks, IntegerFrontEnd::push, IntegerFrontEnd::next)
-}
-
-/// The loudest and quietest signals, signals unlike speech, and noise of a given loudness.
-fn signals(len: usize, rng: &mut Rng) -> Vec<(&'static str, Vec<i16>)> {
-    let each = |value: &mut dyn FnMut(usize) -> i16| (0..len).map(value).collect::<Vec<i16>>();
-    let at = rng.below(len);
-    let loudness = rng.pick(&[1.0, 3.0, 100.0, 5000.0, 32_767.0]);
-    let (period, phase) = (2.0 + f64::from(rng.number(1.0)).abs() * 100.0, f64::from(rng.number(3.0)));
-    vec![
-        ("silence", vec![0; len]),
-        ("the least", vec![-1; len]),
-        ("one", vec![1; len]),
-        ("the loudest", vec![i16::MIN; len]),
-        ("the loudest above", vec![i16::MAX; len]),
-        ("a square of full scale", each(&mut |n| if n / 8 % 2 == 0 { i16::MIN } else { i16::MAX })),
-        ("every other sample", each(&mut |n| if n % 2 == 0 { i16::MIN } else { i16::MAX })),
-        ("every other sample, slower", each(&mut |n| if n / 2 % 2 == 0 { i16::MIN } else { i16::MIN + 1 })),
-        ("an impulse", each(&mut |n| if n == at { i16::MIN } else { 0 })),
-        ("the least impulse", each(&mut |n| i16::from(n == at))),
-        ("a tone", each(&mut |n| (32_767.0 * (n as f64 * std::f64::consts::TAU / period + phase).sin()) as i16)),
-        ("noise", each(&mut |_| rng.number(loudness) as i16)),
-    ]
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidegate::front_end::{First, MelCorners, Spectrum, Window};
+use tidegate::front_end::{First, MelCorners, Method, Spectrum, Window};
 use tidegate_model::canonical::{Canonical, Detector, Mfcc, Schedule, Tensor};
 use tidegate_model::error::{ImportError, ModelError};
 use tidegate_model::format::graphdef::attr_value::Value as Attr;
@@ -47,6 +47,7 @@ fn the_shipped_graphs_import_with_their_sizes() {
         assert_eq!((model.inputs[0].name.as_str(), model.outputs[0].name.as_str()), ("Mfcc", "labels_softmax"));
         assert_eq!(model.schedule, Schedule::Windows { frames, every }, "{file}");
         let front_end = Mfcc {
+            method: Method::Mfcc,
             sample_rate: 16_000,
             window_len: 640,
             stride_len,

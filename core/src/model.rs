@@ -115,8 +115,8 @@ impl<'a> Model<'a> {
     /// The settings of the front end in integers; `None` if the image has no front end, or one in f32.
     pub const fn integer_front_end(&self) -> Option<IntegerMfcc<'a>> {
         match &self.front_end {
-            Some(front_end) => front_end.integer(),
-            None => None,
+            Some(front_end) if self.image.numeric.is_integer() => front_end.integer(),
+            _ => None,
         }
     }
 
@@ -355,9 +355,10 @@ mod tests {
     #[test]
     #[cfg(feature = "libm")]
     fn a_front_end_of_other_features_than_the_input_is_refused() {
-        use crate::front_end::{First, MelCorners, MfccSettings, Spectrum, Window};
+        use crate::front_end::{First, MelCorners, Method, MfccSettings, Spectrum, Window};
 
         let settings = MfccSettings {
+            method: Method::Mfcc,
             sample_rate: 8000,
             window_len: 4,
             stride_len: 4,

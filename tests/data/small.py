@@ -23,6 +23,8 @@ WAKE_WORDS = ["marvin", "sheila"]
 CHUNKS, CHUNK = 480, 512
 # The frames with the first events of both models of the wake word, after others that fill their state.
 FRAMES = (6900, 8520)
+# Blocks of the stream's FLAC file, whose features are kept from the first frame on: 6.7 seconds.
+BLOCKS = 26
 # One digit or sequence of this many is kept: the files are in the order of the classes.
 DIGITS, TRAIN, TEST = 4, 2, 4
 
@@ -138,6 +140,38 @@ def write_silero(data, folder):
         sound.writeframes(samples)
 
 
+def flac_start(data, blocks):
+    """The first blocks of a FLAC file with blocks of one length, and their number of samples."""
+    assert data[:4] == b"fLaC" and data[4] & 0x7F == 0
+    info = bytearray(data[8:42])
+    samples = blocks * int.from_bytes(info[0:2], "big")
+    assert info[0:2] == info[2:4]
+    at, last = 42, data[4] & 0x80
+    while not last:
+        last, size = data[at] & 0x80, int.from_bytes(data[at + 1 : at + 4], "big")
+        at += 4 + size
+    start = end = at
+    for block in range(1, blocks + 1):
+        end += 1
+        # The header of a block repeats the start of the first one, and contains the block's number as UTF-8 does.
+        header = data[start : start + 4] + chr(block).encode()
+        while not (data.startswith(header, end) and crc8(data[end : end + len(header)]) == data[end + len(header)]):
+            end += 1
+    # Fewer samples, and no checksum of all of them.
+    count = int.from_bytes(info[13:18], "big") >> 36 << 36 | samples
+    info[13:18], info[18:34] = count.to_bytes(5, "big"), bytes(16)
+    return b"fLaC\x80" + len(info).to_bytes(3, "big") + bytes(info) + data[start:end], samples
+
+
+def crc8(data):
+    crc = 0
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc << 1 ^ (0x07 if crc & 0x80 else 0)) & 0xFF
+    return crc
+
+
 def write_dtln(data, folder):
     metadata, tensors = read_safetensors(data / "deployed/reference.safetensors")
     write_safetensors(folder / "deployed/reference.safetensors", metadata, {"dtln/mag": tensors["dtln/mag"]})
@@ -154,6 +188,13 @@ def write_wake_words(data, folder):
     small["prob/v2/okay_nabu"] = rows(tensors["prob/v2/okay_nabu"], range(FRAMES[0] // 3, FRAMES[1] // 3))
     metadata["frames"] = f"{FRAMES[0]} to {FRAMES[1]} of the stream"
     write_safetensors(target / "reference.safetensors", metadata, small)
+    sound, samples = flac_start((source / "stream.flac").read_bytes(), BLOCKS)
+    write(target / "start.flac", sound)
+    frames = (samples - 480) // 160 + 1
+    metadata["frames"] = f"0 to {frames} of the stream"
+    write_safetensors(
+        target / "start.safetensors", metadata, {"features_raw": rows(tensors["features_raw"], range(frames))}
+    )
     for name in ["okay_nabu.tflite", "v2/okay_nabu.tflite", "LICENSE"]:
         write(target / name, (source / name).read_bytes())
     source, target = data / "deployed/mlperf_streaming", folder / "deployed/mlperf_streaming"

@@ -1,11 +1,12 @@
 //! Settings and signals that the tests of the float and the integer front end share.
 
-use tidegate::front_end::{First, MelCorners, MfccSettings, Spectrum, Window};
+use tidegate::front_end::{First, MelCorners, Method, MfccSettings, Spectrum, Window};
 
 use crate::random::Rng;
 
 /// Settings of the Hello Edge networks.
 pub const HELLO_EDGE: MfccSettings = MfccSettings {
+    method: Method::Mfcc,
     sample_rate: 16_000,
     window_len: 640,
     stride_len: 640,
@@ -93,4 +94,26 @@ pub fn damaged(good: &[Vec<u8>], rng: &mut Rng, settings: usize, ends: &[u32]) -
 /// The loudest possible signal, then silence.
 pub fn loud_and_quiet() -> Vec<i16> {
     (0..1200).map(|n| if n % 2 == 0 { i16::MIN } else { i16::MAX }).chain([0; 1200]).collect()
+}
+
+/// The loudest and quietest signals, signals unlike speech, and noise of a given loudness.
+pub fn signals(len: usize, rng: &mut Rng) -> Vec<(&'static str, Vec<i16>)> {
+    let each = |value: &mut dyn FnMut(usize) -> i16| (0..len).map(value).collect::<Vec<i16>>();
+    let at = rng.below(len);
+    let loudness = rng.pick(&[1.0, 3.0, 100.0, 5000.0, 32_767.0]);
+    let (period, phase) = (2.0 + f64::from(rng.number(1.0)).abs() * 100.0, f64::from(rng.number(3.0)));
+    vec![
+        ("silence", vec![0; len]),
+        ("the least", vec![-1; len]),
+        ("one", vec![1; len]),
+        ("the loudest", vec![i16::MIN; len]),
+        ("the loudest above", vec![i16::MAX; len]),
+        ("a square of full scale", each(&mut |n| if n / 8 % 2 == 0 { i16::MIN } else { i16::MAX })),
+        ("every other sample", each(&mut |n| if n % 2 == 0 { i16::MIN } else { i16::MAX })),
+        ("every other sample, slower", each(&mut |n| if n / 2 % 2 == 0 { i16::MIN } else { i16::MIN + 1 })),
+        ("an impulse", each(&mut |n| if n == at { i16::MIN } else { 0 })),
+        ("the least impulse", each(&mut |n| i16::from(n == at))),
+        ("a tone", each(&mut |n| (32_767.0 * (n as f64 * std::f64::consts::TAU / period + phase).sin()) as i16)),
+        ("noise", each(&mut |_| rng.number(loudness) as i16)),
+    ]
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidegate::internals::cell::CellKind;
 use tidegate::{
     ImageBytes, Model, Numeric,
-    front_end::{First, MelCorners, Spectrum, Window},
+    front_end::{First, MelCorners, Method, Spectrum, Window},
 };
 use tidegate_model::canonical::{Canonical, Detector, Mfcc, Node, Schedule, Tensor, Unroll};
 use tidegate_model::pack::pack;
@@ -122,6 +122,7 @@ pub fn whole() -> Canonical {
     model.architecture.schedule = Schedule::Windows { frames: 3, every: 2 };
     model.architecture.detector = Some(Detector::default_for(&model.architecture.labels, 1000));
     model.architecture.front_end = Some(Mfcc {
+        method: Method::Mfcc,
         sample_rate: 8000,
         window_len: 4,
         stride_len: 3,
@@ -149,6 +150,7 @@ fn wake_word() -> Canonical {
     model.architecture.schedule = Schedule::Windows { frames: 3, every: 1 };
     model.architecture.detector = Some(Detector::default_for(&model.architecture.labels, 1500));
     model.architecture.front_end = Some(Mfcc {
+        method: Method::Mfcc,
         sample_rate: 8000,
         window_len: 260,
         stride_len: 4,

@@ -63,6 +63,7 @@ pub mod tflite;
 pub mod tolerance;
 pub mod twin;
 pub mod twin_front_end;
+pub mod twin_micro;
 
 /// The examples of `docs/hosts.md`.
 #[cfg(doctest)]

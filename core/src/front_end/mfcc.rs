@@ -1,30 +1,33 @@
 //! A front end as its image section describes it: the settings and the tables, in f32 or in integers.
 
-use super::float;
 use super::frames::Frame;
-use super::integer::{self, IntegerMfcc};
 use super::section::{FloatTables, field, read_settings};
 use super::settings::{FrontEndError, MfccSettings};
+use super::{float, integer, micro};
 use crate::math::HAS_FLOATS;
 
-/// The tables, by their number type.
+/// The tables, by method and number type.
 #[derive(Clone, Copy, Debug)]
 enum Tables<'a> {
     Float(FloatTables<'a>),
     Integer(integer::Tables<'a>),
+    Micro(micro::Tables<'a>),
 }
 
 /// The function that computes the f32 features of a frame: `extract(mfcc, frame, work, features)`.
 type Extract = fn(&Mfcc<'_>, Frame<'_>, &mut [u32], &mut [f32]);
+/// The function that computes the integer features of a frame.
+type IntegerExtract = fn(&IntegerMfcc<'_>, Frame<'_>, &mut [u32], &mut [i16]);
 
 /// A front end: the settings and tables of an image section, all checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Mfcc<'a> {
     settings: MfccSettings,
     tables: Tables<'a>,
-    /// The function that matches the tables. Firmware whose image is a constant then does not contain the other
-    /// function.
+    /// The function that matches the tables. Firmware whose image is a constant then does not contain the others.
     extract: Extract,
+    /// As `extract`, in integers; `None` if the tables are f32.
+    integers: Option<IntegerExtract>,
 }
 
 impl<'a> Mfcc<'a> {
@@ -32,23 +35,27 @@ impl<'a> Mfcc<'a> {
     ///
     /// # Errors
     /// If the payload's length is neither [`MfccSettings::section_len`] nor
-    /// [`integer_section_len`](MfccSettings::integer_section_len), if a setting is out of range, or if a table could
-    /// cause a feature that is not finite.
+    /// [`integer_section_len`](MfccSettings::integer_section_len) nor that of [`Method::Micro`](super::Method::Micro),
+    /// if a setting is out of range, or if a table could cause a feature that is not finite.
     pub const fn parse(payload: &'a [u8]) -> Result<Self, FrontEndError> {
         let Some(read) = read_settings(payload) else {
             return Err(FrontEndError::SectionLen { needed: field::TABLES, given: payload.len() });
         };
         let (settings, integer) = ok!(read);
         ok!(settings.check());
+        if settings.method.is_micro() {
+            let tables = Tables::Micro(ok!(micro::Tables::parse(payload, &settings)));
+            return Ok(Self { settings, tables, extract: micro_in_f32, integers: Some(micro_in_integers) });
+        }
         if integer {
             let tables = Tables::Integer(ok!(integer::Tables::parse(payload, &settings)));
-            return Ok(Self { settings, tables, extract: extract_integer });
+            return Ok(Self { settings, tables, extract: integer_in_f32, integers: Some(integer_in_integers) });
         }
         if !HAS_FLOATS {
             return Err(FrontEndError::NoFloats);
         }
         let tables = Tables::Float(ok!(FloatTables::parse(payload, &settings)));
-        Ok(Self { settings, tables, extract: extract_float })
+        Ok(Self { settings, tables, extract: float_in_f32, integers: None })
     }
 
     /// The settings of the section.
@@ -59,9 +66,9 @@ impl<'a> Mfcc<'a> {
     /// The settings and tables for an [`IntegerFrontEnd`](super::IntegerFrontEnd); `None` if the section has tables of
     /// f32.
     pub const fn integer(&self) -> Option<IntegerMfcc<'a>> {
-        match self.tables {
-            Tables::Integer(tables) => Some(IntegerMfcc { settings: self.settings, tables }),
-            Tables::Float(_) => None,
+        match self.integers {
+            Some(extract) => Some(IntegerMfcc { settings: self.settings, tables: self.tables, extract }),
+            None => None,
         }
     }
 
@@ -76,6 +83,7 @@ impl<'a> Mfcc<'a> {
     pub const fn scale(&self) -> Option<f32> {
         match self.tables {
             Tables::Integer(tables) => Some(f32::from_bits(tables.scale_bits)),
+            Tables::Micro(tables) => Some(f32::from_bits(tables.scale_bits)),
             Tables::Float(_) => None,
         }
     }
@@ -92,14 +100,59 @@ impl<'a> Mfcc<'a> {
     }
 }
 
-/// [`Mfcc::extract`] with tables of integers: each feature times the scale.
-fn extract_integer(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
-    let (Tables::Integer(tables), Some(scale)) = (&mfcc.tables, mfcc.scale()) else { return };
-    integer::extract(mfcc.settings(), tables, frame, work, features.iter_mut(), |value| f32::from(value) * scale);
+/// The settings and integer tables of a front end: [`Mfcc::integer`].
+#[derive(Clone, Copy, Debug)]
+pub struct IntegerMfcc<'a> {
+    settings: MfccSettings,
+    tables: Tables<'a>,
+    extract: IntegerExtract,
+}
+
+impl IntegerMfcc<'_> {
+    /// The settings of the section.
+    pub const fn settings(&self) -> &MfccSettings {
+        &self.settings
+    }
+
+    /// Words of memory that an [`IntegerFrontEnd`](super::IntegerFrontEnd) needs.
+    pub const fn memory_words(&self) -> usize {
+        self.settings.memory_words()
+    }
+
+    /// The integer features of a frame.
+    pub(super) fn extract(&self, frame: Frame<'_>, work: &mut [u32], features: &mut [i16]) {
+        (self.extract)(self, frame, work, features);
+    }
 }
 
 /// [`Mfcc::extract`] with tables of f32.
-fn extract_float(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
+fn float_in_f32(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
     let Tables::Float(tables) = &mfcc.tables else { return };
-    float::extract(mfcc.settings(), tables, frame, work, features);
+    float::extract(&mfcc.settings, tables, frame, work, features);
+}
+
+/// [`Mfcc::extract`] with tables of integers: each feature times the scale.
+fn integer_in_f32(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
+    let Tables::Integer(tables) = &mfcc.tables else { return };
+    let scale = f32::from_bits(tables.scale_bits);
+    integer::extract(&mfcc.settings, tables, frame, work, features.iter_mut(), |value| f32::from(value) * scale);
+}
+
+/// [`Mfcc::extract`] of [`Method::Micro`](super::Method::Micro): each feature times the scale.
+fn micro_in_f32(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
+    let Tables::Micro(tables) = &mfcc.tables else { return };
+    let scale = f32::from_bits(tables.scale_bits);
+    micro::extract(&mfcc.settings, tables, frame, work, features.iter_mut(), |value| f32::from(value) * scale);
+}
+
+/// [`IntegerMfcc::extract`] of MFCCs.
+fn integer_in_integers(mfcc: &IntegerMfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [i16]) {
+    let Tables::Integer(tables) = &mfcc.tables else { return };
+    integer::extract(&mfcc.settings, tables, frame, work, features.iter_mut(), |value| value);
+}
+
+/// [`IntegerMfcc::extract`] of [`Method::Micro`](super::Method::Micro).
+fn micro_in_integers(mfcc: &IntegerMfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [i16]) {
+    let Tables::Micro(tables) = &mfcc.tables else { return };
+    micro::extract(&mfcc.settings, tables, frame, work, features.iter_mut(), |value| value);
 }

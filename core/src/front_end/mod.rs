@@ -1,11 +1,12 @@
-//! Computes mel-frequency cepstral coefficients (MFCC) from microphone samples, one frame at a time.
+//! Computes features from microphone samples, one frame at a time: mel-frequency cepstral coefficients (MFCC), or those
+//! of TensorFlow Lite Micro.
 //!
 //! ```text
 //! frame of i16 → window → FFT → |bin| or |bin|² → mel bands → ln(max(·, floor)) → DCT-II → coefficients
 //! ```
 //!
 //! The features are those of TensorFlow's `AudioSpectrogram` (with `magnitude_squared`) followed by `Mfcc`, or those of
-//! sonopy, the front end of Mycroft Precise. [`MfccSettings`] describes them, [`Mfcc`] is the image section with the
+//! sonopy, the front end of Mycroft Precise. [`Method::Micro`] is another chain. [`MfccSettings`] describes them, [`Mfcc`] is the image section with the
 //! settings and their tables, in f32 or in integers, and [`FrontEnd`] or [`IntegerFrontEnd`] is the stream. The tables
 //! come from the image, so that every target computes the same bits.
 //!
@@ -18,20 +19,24 @@
 //! | `frames.rs` | collects samples into frames |
 //! | `float.rs` | the features of a frame, in f32 |
 //! | `stream.rs` | [`FrontEnd`], in f32 |
-//! | `integer/` | [`IntegerFrontEnd`], without floating point |
+//! | `integer/` | the features of a frame, without floating point |
+//! | `micro/` | the features of TensorFlow Lite Micro, without floating point |
+//! | `integer_stream.rs` | [`IntegerFrontEnd`], without floating point |
 
 mod float;
 mod frames;
 #[doc(hidden)]
 pub mod integer;
+mod integer_stream;
 mod mfcc;
+mod micro;
 mod section;
 mod settings;
 mod stream;
 #[cfg(feature = "libm")]
 mod tables;
 
-pub use integer::{IntegerFrontEnd, IntegerMfcc};
-pub use mfcc::Mfcc;
-pub use settings::{First, FrontEndError, MelCorners, MfccSettings, Spectrum, Window};
+pub use integer_stream::IntegerFrontEnd;
+pub use mfcc::{IntegerMfcc, Mfcc};
+pub use settings::{First, FrontEndError, MelCorners, Method, MfccSettings, Spectrum, Window};
 pub use stream::FrontEnd;

@@ -1,6 +1,6 @@
 //! The bytes of the front end's image section: the settings, and the tables in f32, read in place.
 
-use super::settings::{First, FrontEndError, MelCorners, MfccSettings, Spectrum, Window};
+use super::settings::{First, FrontEndError, MelCorners, Method, MfccSettings, Spectrum, Window};
 use crate::image::read::{f32_at, u32_at};
 
 /// Byte offsets of the settings. The tables follow, every value 4 bytes, little-endian, in the order of [`Layout`].
@@ -30,7 +30,11 @@ pub(super) mod option {
     pub const LOG_ENERGY: u32 = 1 << 3;
     /// The tables contain integers.
     pub const INTEGER: u32 = 1 << 4;
-    pub const ALL: u32 = RECTANGULAR | POWER | WHOLE_BINS | LOG_ENERGY | INTEGER;
+    /// The features and tables of [`Method::Micro`](super::Method::Micro). Bit 5 is reserved.
+    pub const MICRO: u32 = 1 << 6;
+    /// [`Method::MicroWithoutGain`](super::Method::MicroWithoutGain). Bits 7 and 8 are reserved.
+    pub const NO_GAIN: u32 = 1 << 9;
+    pub const ALL: u32 = RECTANGULAR | POWER | WHOLE_BINS | LOG_ENERGY | INTEGER | MICRO | NO_GAIN;
 }
 
 /// Values in each table of floats, in the order of the section.
@@ -77,6 +81,8 @@ impl MfccSettings {
             (self.spectrum == Spectrum::Power, option::POWER),
             (self.corners == MelCorners::WholeBins, option::WHOLE_BINS),
             (self.first == First::LogEnergy, option::LOG_ENERGY),
+            (self.method.is_micro(), option::INTEGER | option::MICRO),
+            (self.method == Method::MicroWithoutGain, option::NO_GAIN),
         ];
         bits.into_iter().map(|(set, bit)| u32::from(set) * bit).sum()
     }
@@ -84,9 +90,9 @@ impl MfccSettings {
     /// Bytes of the section that holds these settings and their tables.
     ///
     /// # Errors
-    /// If a setting is out of range.
+    /// If a setting is out of range, or the method has no tables in f32.
     pub const fn section_len(&self) -> Result<usize, FrontEndError> {
-        ok!(self.check());
+        ok!(self.check_mfcc());
         Ok(Layout::of(self).section_len())
     }
 }
@@ -94,6 +100,9 @@ impl MfccSettings {
 /// A table in flash: little-endian 32-bit words. They are read as bytes, so the table needs no alignment. The section
 /// aligns every value to 4 bytes, so that cores without unaligned loads can read whole words.
 pub(super) type Table<'a> = &'a [[u8; 4]];
+
+/// A table of 16-bit values.
+pub(super) type Halves<'a> = &'a [[u8; 2]];
 
 /// The tables in f32, all checked.
 #[derive(Clone, Copy, Debug)]
@@ -131,10 +140,20 @@ impl<'a> FloatTables<'a> {
 /// The settings, and whether the tables contain integers.
 pub(super) const fn read_settings(payload: &[u8]) -> Option<Result<(MfccSettings, bool), FrontEndError>> {
     let options = some!(u32_at(payload, field::OPTIONS));
-    if options & !option::ALL != 0 {
-        return Some(Err(FrontEndError::Options { found: options }));
-    }
+    const GAINLESS: u32 = option::MICRO | option::NO_GAIN;
+    let method = match options & GAINLESS {
+        0 => Some(Method::Mfcc),
+        option::MICRO => Some(Method::Micro),
+        GAINLESS => Some(Method::MicroWithoutGain),
+        _ => None,
+    };
+    let integer = options & option::INTEGER != 0;
+    let method = match method {
+        Some(method) if options & !option::ALL == 0 && (integer || !method.is_micro()) => method,
+        _ => return Some(Err(FrontEndError::Options { found: options })),
+    };
     let settings = MfccSettings {
+        method,
         sample_rate: some!(u32_at(payload, field::SAMPLE_RATE)),
         window_len: some!(u32_at(payload, field::WINDOW_LEN)),
         stride_len: some!(u32_at(payload, field::STRIDE_LEN)),
@@ -151,7 +170,7 @@ pub(super) const fn read_settings(payload: &[u8]) -> Option<Result<(MfccSettings
         first: if options & option::LOG_ENERGY == 0 { First::Cepstrum } else { First::LogEnergy },
         lead_frames: some!(u32_at(payload, field::LEAD_FRAMES)),
     };
-    Some(Ok((settings, options & option::INTEGER != 0)))
+    Some(Ok((settings, integer)))
 }
 
 /// Checks that every value is within -1 to 1, which excludes NaN. The features are then finite for any sound.

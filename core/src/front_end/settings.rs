@@ -8,11 +8,13 @@ use crate::text::{NEEDS_FLOATS, Text, error_of_text};
 /// Maximum number of mel bands.
 pub(super) const MOST_BANDS: usize = 128;
 
-/// Settings for mel-frequency cepstral coefficients. [`Window`], [`Spectrum`], [`MelCorners`] and [`First`] say which
+/// Settings for the features of a frame. [`Method`], [`Window`], [`Spectrum`], [`MelCorners`] and [`First`] say which
 /// framework uses which setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct MfccSettings {
+    /// The features that are computed.
+    pub method: Method,
     /// Sample rate in Hz.
     pub sample_rate: u32,
     /// Number of samples in a frame.
@@ -28,7 +30,7 @@ pub struct MfccSettings {
     pub spectrum: Spectrum,
     /// Number of mel bands.
     pub mel_bands: u32,
-    /// Number of features in a frame: the DCT coefficients that are kept.
+    /// Number of features in a frame: the DCT coefficients that are kept, or one for each mel band.
     pub coefficients: u32,
     /// Lower edge of the first mel band in Hz.
     pub lower_hz: f32,
@@ -46,6 +48,30 @@ pub struct MfccSettings {
     /// Number of frames whose features are all zero before the first frame, as the network saw them in training where a
     /// clip was shorter than its window.
     pub lead_frames: u32,
+}
+
+/// The features that are computed from the mel bands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Method {
+    /// Mel-frequency cepstral coefficients.
+    #[default]
+    Mfcc,
+    /// The logarithms of the mel bands after noise reduction and automatic gain control (PCAN), always computed in
+    /// integers, bit for bit as TensorFlow Lite Micro's audio front end does (`micro_features`, ESPHome's
+    /// microWakeWord). The Hann window is centered on the frame and not longer than the FFT; the spectrum is
+    /// [`Magnitude`](Spectrum::Magnitude), the corners are [`Exact`](MelCorners::Exact), `bins_per_rate` is `fft_len`,
+    /// `log_floor` is 1, and there are as many features as mel bands.
+    Micro,
+    /// [`Micro`](Self::Micro) without the gain control.
+    MicroWithoutGain,
+}
+
+impl Method {
+    /// Whether this is the front end of TensorFlow Lite Micro.
+    pub(crate) const fn is_micro(self) -> bool {
+        matches!(self, Self::Micro | Self::MicroWithoutGain)
+    }
 }
 
 /// The window function.
@@ -126,12 +152,16 @@ pub enum FrontEndError {
     LogFloor { found: f32 },
     /// The number of leading frames is not between 0 and 4,096.
     LeadFrames { found: u32 },
-    /// An option bit is unknown to this version.
+    /// An option bit is unknown to this version, or needs another bit.
     Options { found: u32 },
     /// The bins of the mel bands do not increase from the first bin to the last: the index among the `mel_bands` + 2
     /// edges, and the bin found there.
     MelEdge { edge: usize, found: u32 },
-    /// A table value is not between -1 and 1, or the scale is not positive. The offset counts the bytes of the section.
+    /// The settings, or the tables to be written, do not belong to the method.
+    Micro,
+    /// No multiplier converts the features of [`Method::Micro`] exactly to this scale of the input.
+    Scale { found: f32 },
+    /// A table value is not between its limits (in f32 -1 and 1), or the scale is not positive. The offset counts the bytes of the section.
     TableValue { offset: usize },
 }
 
@@ -170,7 +200,14 @@ impl FrontEndError {
             Self::MelEdge { edge, found } => {
                 text.with("mel edge {} is at bin {}, out of order", &[edge, found as usize])
             }
-            Self::TableValue { offset } => text.with("the table value at byte {} is not between -1 and 1", &[offset]),
+            Self::Micro => text.text(
+                "the method micro takes a Hann window no longer than the FFT, magnitudes, exact corners, as many \
+                 features as mel bands, bins_per_rate = fft_len and log_floor = 1",
+            ),
+            Self::Scale { found } => {
+                text.text("no multiplier converts the features to the scale ").float(found).text(" of the input")
+            }
+            Self::TableValue { offset } => text.with("the table value at byte {} is out of range", &[offset]),
         }
     }
 }
@@ -220,7 +257,26 @@ impl MfccSettings {
         if lead_frames > 4096 {
             return Err(FrontEndError::LeadFrames { found: lead_frames });
         }
+        if self.method.is_micro() && !self.fits_micro() {
+            return Err(FrontEndError::Micro);
+        }
         Ok(())
+    }
+
+    /// As [`check`](Self::check), for tables of MFCCs.
+    pub(super) const fn check_mfcc(&self) -> Result<(), FrontEndError> {
+        if self.method.is_micro() { Err(FrontEndError::Micro) } else { self.check() }
+    }
+
+    /// Whether the settings that [`Method::Micro`] does not leave open have its values.
+    const fn fits_micro(&self) -> bool {
+        matches!(
+            (self.window, self.spectrum, self.corners, self.first),
+            (Window::Hann, Spectrum::Magnitude, MelCorners::Exact, First::Cepstrum)
+        ) && self.window_len <= self.fft_len
+            && self.bins_per_rate == self.fft_len
+            && self.coefficients == self.mel_bands
+            && self.log_floor == 1.0
     }
 
     /// Number of samples of a frame that enter the FFT.
@@ -229,9 +285,14 @@ impl MfccSettings {
         (if self.window_len < self.fft_len { self.window_len } else { self.fft_len }) as usize
     }
 
+    /// Words of the FFT, and of the mel bands or their noise estimates. A word of [`Method::Micro`] holds two samples.
+    const fn work_words(&self) -> u32 {
+        self.mel_bands + if self.method.is_micro() { self.fft_len / 2 } else { self.fft_len }
+    }
+
     /// Words of memory for the samples of a frame (two per word), the FFT, the mel bands and the features.
     pub(super) const fn memory_words(&self) -> usize {
-        (self.window_len.div_ceil(2) + self.fft_len + self.mel_bands + self.coefficients) as usize
+        (self.window_len.div_ceil(2) + self.work_words() + self.coefficients) as usize
     }
 
     /// Splits a stream's memory into its parts.
@@ -239,7 +300,7 @@ impl MfccSettings {
         let too_small = BufferTooSmall { needed: self.memory_words(), given: memory.len() };
         let window_len = self.window_len as usize;
         let (samples, rest) = memory.split_at_mut_checked(window_len.div_ceil(2)).ok_or(too_small)?;
-        let (work, rest) = rest.split_at_mut_checked((self.fft_len + self.mel_bands) as usize).ok_or(too_small)?;
+        let (work, rest) = rest.split_at_mut_checked(self.work_words() as usize).ok_or(too_small)?;
         let features = rest.get_mut(..self.coefficients as usize).ok_or(too_small)?;
         let samples = bytemuck::must_cast_slice_mut(samples).get_mut(..window_len).ok_or(too_small)?;
         Ok((samples, work, features))

@@ -28,7 +28,7 @@ use crate::error::BufferTooSmall;
 pub struct FrontEnd<'a, 'b> {
     mfcc: Mfcc<'a>,
     frames: Frames<'b>,
-    /// [fft_len + mel_bands]
+    /// The working memory of the method, and its state.
     work: &'b mut [u32],
     /// [coefficients]
     features: &'b mut [f32],
@@ -42,6 +42,7 @@ impl<'a, 'b> FrontEnd<'a, 'b> {
     pub fn new(mfcc: &Mfcc<'a>, memory: &'b mut [u32]) -> Result<Self, BufferTooSmall> {
         let (samples, work, features) = mfcc.settings().split(memory)?;
         let features = bytemuck::must_cast_slice_mut(features);
+        work.fill(0);
         Ok(Self { mfcc: *mfcc, frames: Frames::new(mfcc.settings(), samples), work, features })
     }
 
@@ -69,5 +70,6 @@ impl<'a, 'b> FrontEnd<'a, 'b> {
     /// Discards all samples and starts again.
     pub fn reset(&mut self) {
         self.frames.reset();
+        self.work.fill(0);
     }
 }

@@ -238,7 +238,12 @@ impl<'a> Model<'a> {
             }
             if let Some(given) = front_end.scale() {
                 let needed = self.input_scale();
-                if !self.image.numeric.is_integer() || needed.to_bits() != given.to_bits() {
+                // In floats, only the features of `Method::Micro` are integers times a scale.
+                let fits = match self.image.numeric.is_integer() {
+                    true => needed.to_bits() == given.to_bits(),
+                    false => front_end.settings().method.is_micro(),
+                };
+                if !fits {
                     return Err(ImageError::BadFrontEndScale { needed, given });
                 }
             }

@@ -106,7 +106,8 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
         sections.push((SectionKind::Labels, lines(architecture.labels.iter().map(String::as_str))));
     }
     if let Some(front_end) = &architecture.front_end {
-        sections.push((SectionKind::FrontEnd, front_end.section(numeric)?));
+        let input = architecture.inputs.first().and_then(|input| architecture.integers.get(&input.name));
+        sections.push((SectionKind::FrontEnd, front_end.section(numeric, input)?));
     }
     if let Some(detector) = &architecture.detector {
         let settings =

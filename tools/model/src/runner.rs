@@ -431,13 +431,14 @@ pub fn score_stream<'m>(
 
 #[cfg(test)]
 mod tests {
-    use tidegate::front_end::{First, MelCorners, MfccSettings, Spectrum, Window};
+    use tidegate::front_end::{First, MelCorners, Method, MfccSettings, Spectrum, Window};
 
     use super::*;
 
     #[test]
     fn windows_and_inputs_beyond_all_measure_are_refused() {
         let settings = MfccSettings {
+            method: Method::Mfcc,
             sample_rate: 16_000,
             window_len: 256,
             stride_len: 65_536,

@@ -24,92 +24,16 @@ mod tables;
 pub use log::{LN_MAX_ERROR, MAGNITUDE_MAX_ERROR};
 pub(super) use section::Tables;
 
-use super::frames::{Due, Frame, Frames};
+use super::frames::Frame;
+use super::section::Halves;
 use super::settings::{First, MfccSettings, Spectrum};
-use crate::error::BufferTooSmall;
 use crate::quant::{NO_LONG_MULTIPLY, mulh, saturate};
 use fft::{Circle, Complex, bin, fft};
 use log::{LN_GAIN, ln, magnitude};
-use section::{Halves, ONE};
+use section::ONE;
 
 /// Fraction bits of a feature before it is rounded.
 const GUARD_BITS: u32 = 10;
-
-/// The settings and integer tables of a front end: [`Mfcc::integer`](super::Mfcc::integer).
-#[derive(Clone, Copy, Debug)]
-pub struct IntegerMfcc<'a> {
-    pub(super) settings: MfccSettings,
-    pub(super) tables: Tables<'a>,
-}
-
-impl IntegerMfcc<'_> {
-    /// The settings of the section.
-    pub const fn settings(&self) -> &MfccSettings {
-        &self.settings
-    }
-
-    /// Words of memory that an [`IntegerFrontEnd`] needs.
-    pub const fn memory_words(&self) -> usize {
-        self.settings.memory_words()
-    }
-}
-
-/// A stream of samples that is converted to frames of integer features, each divided by the scale of the model's input:
-/// the input of [`Model::step_i16`](crate::Model::step_i16). It uses no floating point.
-///
-/// It is used as [`FrontEnd`](super::FrontEnd) is. The features do not depend on how the samples are divided into calls.
-#[derive(Debug)]
-pub struct IntegerFrontEnd<'a, 'b> {
-    mfcc: IntegerMfcc<'a>,
-    frames: Frames<'b>,
-    /// [fft_len + mel_bands]
-    work: &'b mut [u32],
-    /// [coefficients]
-    features: &'b mut [i16],
-}
-
-impl<'a, 'b> IntegerFrontEnd<'a, 'b> {
-    /// Starts without samples. `memory` is borrowed until the front end is dropped.
-    ///
-    /// # Errors
-    /// If `memory` is shorter than [`IntegerMfcc::memory_words`].
-    pub fn new(mfcc: &IntegerMfcc<'a>, memory: &'b mut [u32]) -> Result<Self, BufferTooSmall> {
-        let (samples, work, features) = mfcc.settings.split(memory)?;
-        let features: &mut [i16] = bytemuck::must_cast_slice_mut(features);
-        let too_small = BufferTooSmall { needed: mfcc.memory_words(), given: 0 };
-        let features = features.get_mut(..mfcc.settings.coefficients as usize).ok_or(too_small)?;
-        Ok(Self { mfcc: *mfcc, frames: Frames::new(&mfcc.settings, samples), work, features })
-    }
-
-    /// Accepts samples until a frame is complete; returns the number of accepted samples, which is 0 while a frame
-    /// waits for [`next`](Self::next).
-    pub fn push(&mut self, samples: &[i16]) -> usize {
-        self.frames.push(samples)
-    }
-
-    /// The features of the next frame, if it is complete; advances by the stride. The first frame is preceded by frames
-    /// of zeros ([`MfccSettings::lead_frames`]).
-    // Not an `Iterator`: the features are borrowed from the front end.
-    #[expect(clippy::should_implement_trait)]
-    pub fn next(&mut self) -> Option<&[i16]> {
-        match self.frames.due()? {
-            Due::Zeros => self.features.fill(0),
-            Due::Samples => {
-                let features = self.features.iter_mut();
-                extract(&self.mfcc.settings, &self.mfcc.tables, self.frames.frame(), self.work, features, |value| {
-                    value
-                });
-                self.frames.advance();
-            }
-        }
-        Some(self.features)
-    }
-
-    /// Discards all samples and starts again.
-    pub fn reset(&mut self) {
-        self.frames.reset();
-    }
-}
 
 /// Computes the features of a frame, each converted to an `F`.
 pub(super) fn extract<'f, F: 'f>(
@@ -193,7 +117,7 @@ fn window(weights: Halves<'_>, heard_len: usize, frame: Frame<'_>, points: &mut 
 }
 
 /// Increments a bit-reversed number.
-fn after_reversed(mut place: usize, count: usize) -> usize {
+pub(super) fn after_reversed(mut place: usize, count: usize) -> usize {
     let mut bit = count >> 1;
     while place & bit != 0 {
         place ^= bit;
@@ -271,7 +195,7 @@ fn square(x: u32) -> u64 {
     }
 }
 
-fn product(x: u32, weight: u16) -> u64 {
+pub(super) fn product(x: u32, weight: u16) -> u64 {
     let weight = u32::from(weight);
     if NO_LONG_MULTIPLY {
         (u64::from((x >> 16) * weight) << 16) + u64::from((x & 0xffff) * weight)

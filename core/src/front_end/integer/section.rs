@@ -1,6 +1,6 @@
 //! The integer tables of a front end, in the same section.
 
-use crate::front_end::section::{Table, check_edges, field};
+use crate::front_end::section::{Halves, Table, check_edges, field};
 use crate::front_end::settings::{FrontEndError, MfccSettings, Window};
 use crate::image::read::{f32_at, u32_at};
 
@@ -50,9 +50,6 @@ impl Layout {
         more::TABLES + 4 * (self.sines + self.edges + self.dct) + 2 * (self.window + self.weights)
     }
 }
-
-/// A table of 16-bit values.
-pub(in crate::front_end) type Halves<'a> = &'a [[u8; 2]];
 
 /// 1.0 in weights.
 pub(super) const ONE: u16 = 1 << 15;

@@ -18,9 +18,9 @@ impl MfccSettings {
     /// Length in bytes of the section that holds these settings and their integer tables.
     ///
     /// # Errors
-    /// If a setting is out of range.
+    /// If a setting is out of range, or the method has other tables.
     pub const fn integer_section_len(&self) -> Result<usize, FrontEndError> {
-        ok!(self.check());
+        ok!(self.check_mfcc());
         Ok(Layout::of(self).section_len())
     }
 

@@ -79,7 +79,7 @@ impl Calibration {
         let what = format!("{} clips of {}", clips.len(), data.display());
         // The same features as in the image, whose front end computes in integers.
         let section = match &model.architecture.front_end {
-            Some(front_end) => front_end.section(Numeric::I8x16).map_err(|error| Failure::of(file, error))?,
+            Some(front_end) => front_end.section(Numeric::I8x16, None).map_err(|error| Failure::of(file, error))?,
             None => Vec::new(),
         };
         let _ = front_end_of(&loaded, file)?;

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use tidegate::front_end::{Method, Mfcc};
 use tidegate::internals::node::{Node, Unroll};
-use tidegate::{Model, Numeric, Port, Schedule, front_end::Mfcc};
+use tidegate::{Model, Numeric, Port, Schedule};
 use tidegate_model::c_header;
 use tidegate_model::canonical;
 use tidegate_model::data::one_line;
@@ -99,7 +100,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let (count, bands, lower, upper) = (s.coefficients, s.mel_bands, s.lower_hz, s.upper_hz);
         let heard = if s.fft_len < window { format!(" (the first {} heard)", s.fft_len) } else { String::new() };
         let integer = front_end.scale().map_or_else(String::new, |scale| format!(", integers in units of {scale:.3e}"));
-        let features = format!("{count} MFCCs of {bands} mel bands, {lower} to {upper} Hz{integer}");
+        let kind = match s.method {
+            Method::Mfcc => format!("{count} MFCCs of {bands} mel bands"),
+            Method::Micro => format!("{count} channels of TensorFlow Lite Micro's front end"),
+            Method::MicroWithoutGain => format!("{count} channels of TensorFlow Lite Micro's front end without gain"),
+        };
+        let features = format!("{kind}, {lower} to {upper} Hz{integer}");
         writeln!(out, "  hears    {rate} Hz, {window} samples{heard} every {stride}: {features}")?;
     }
     writeln!(out, "  schedule {}", schedule_text(model.schedule()))?;

@@ -2,15 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate::Numeric;
-use tidegate::front_end::{First, FrontEndError, MelCorners, MfccSettings, Spectrum, Window};
+use tidegate::front_end::{First, FrontEndError, MelCorners, Method, MfccSettings, Spectrum, Window};
+
+use super::Integers;
 
 /// By default, a new window starts every 240 ms (DESIGN.md, The command line).
 const WINDOW_EVERY_SECONDS: f64 = 0.24;
 
-/// Mel-frequency cepstral coefficients. The defaults are those of TensorFlow's `AudioSpectrogram` and `Mfcc`.
+/// Features of sound, by default mel-frequency cepstral coefficients with the settings of TensorFlow's
+/// `AudioSpectrogram` and `Mfcc`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mfcc {
+    /// Features that are computed.
+    #[serde(default, with = "MethodName")]
+    pub method: Method,
     /// Sample rate in Hz.
     pub sample_rate: u32,
     /// Number of samples in a frame.
@@ -50,6 +56,14 @@ pub struct Mfcc {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(remote = "Method", rename_all = "snake_case")]
+enum MethodName {
+    Mfcc,
+    Micro,
+    MicroWithoutGain,
+}
+
+#[derive(Serialize, Deserialize)]
 #[serde(remote = "Window", rename_all = "snake_case")]
 enum WindowName {
     Hann,
@@ -79,14 +93,46 @@ enum FirstName {
 
 impl Mfcc {
     /// Names that [`named`](Self::named) accepts.
-    pub const NAMES: [&str; 1] = ["precise"];
+    pub const NAMES: [&str; 2] = ["precise", "micro_wake_word"];
 
-    /// The front end of this name, and the number of frames from the start of one window to the next. `precise`:
+    /// The front end of this name, and the number of frames from the start of one window to the next.
+    pub fn named(name: &str) -> Option<(Self, u32)> {
+        match name {
+            "precise" => Some((Self::precise(), 1)),
+            "micro_wake_word" => Some((Self::micro_wake_word(10), 1)),
+            _ => None,
+        }
+    }
+
+    /// ESPHome's microWakeWord: 40 channels of windows of 30 ms that start every `step_ms`.
+    pub fn micro_wake_word(step_ms: u32) -> Self {
+        const SAMPLES_PER_MS: u32 = 16;
+        Self {
+            method: Method::Micro,
+            sample_rate: 1000 * SAMPLES_PER_MS,
+            window_len: 30 * SAMPLES_PER_MS,
+            stride_len: step_ms.saturating_mul(SAMPLES_PER_MS),
+            window: Window::Hann,
+            fft_len: 512,
+            spectrum: Spectrum::Magnitude,
+            mel_bands: 40,
+            lower_hz: 125.0,
+            upper_hz: 7500.0,
+            bins_per_rate: None,
+            corners: MelCorners::Exact,
+            coefficients: 40,
+            log_floor: 1.0,
+            first: First::Cepstrum,
+            lead_frames: 0,
+        }
+    }
+
     /// Mycroft Precise as shipped, with windows of 29 frames. Its response to a word may last only two frames, so
     /// windows that start every third frame miss some words. The model is small enough to start a window with every
     /// frame (29 states are 2.3 KB).
-    pub fn named(name: &str) -> Option<(Self, u32)> {
-        let precise = Self {
+    fn precise() -> Self {
+        Self {
+            method: Method::Mfcc,
             sample_rate: 16_000,
             window_len: 1600,
             stride_len: 800,
@@ -102,8 +148,7 @@ impl Mfcc {
             log_floor: f64::EPSILON as f32,
             first: First::LogEnergy,
             lead_frames: 28,
-        };
-        (name == "precise").then_some((precise, 1))
+        }
     }
 
     /// Default number of frames from the start of one window to the next.
@@ -120,12 +165,22 @@ impl Mfcc {
         u32::try_from(milliseconds).unwrap_or(u32::MAX)
     }
 
-    /// Encodes the front end as a section of an image; an integer front end if the numeric is an integer one.
+    /// Encodes the front end as a section of an image; an integer front end if the numeric is an integer one. `input`
+    /// is the integer form of the input in a model that is an integer model already, which the features then have.
     ///
     /// # Errors
     /// If the front end cannot be stored.
-    pub fn section(&self, numeric: Numeric) -> Result<Vec<u8>, FrontEndError> {
+    pub fn section(&self, numeric: Numeric, input: Option<&Integers>) -> Result<Vec<u8>, FrontEndError> {
         let settings = MfccSettings::from(self);
+        if settings.method != Method::Mfcc {
+            let (scale, most) = match input {
+                Some(input) => (input.scale, i32::from(i8::MAX).saturating_sub(input.zero_point).clamp(0, 255) as u16),
+                None => (MfccSettings::MICRO_SCALE, i16::MAX.unsigned_abs()),
+            };
+            let mut payload = vec![0; settings.micro_section_len()?];
+            settings.write_micro(scale, most, &mut payload)?;
+            return Ok(payload);
+        }
         let integer = numeric.is_integer();
         let mut payload = vec![0; if integer { settings.integer_section_len()? } else { settings.section_len()? }];
         if integer {
@@ -141,6 +196,7 @@ impl Mfcc {
 impl From<&Mfcc> for MfccSettings {
     fn from(mfcc: &Mfcc) -> Self {
         Self {
+            method: mfcc.method,
             sample_rate: mfcc.sample_rate,
             window_len: mfcc.window_len,
             stride_len: mfcc.stride_len,
@@ -164,6 +220,7 @@ impl From<&Mfcc> for MfccSettings {
 impl From<&MfccSettings> for Mfcc {
     fn from(settings: &MfccSettings) -> Self {
         Self {
+            method: settings.method,
             sample_rate: settings.sample_rate,
             window_len: settings.window_len,
             stride_len: settings.stride_len,

@@ -191,7 +191,7 @@ fn reads_parts(node: &Node, size: impl Fn(&str) -> usize) -> bool {
 
 /// The scale of the front end's integer features.
 fn feature_scale(front_end: &canonical::Mfcc) -> Result<f32, FrontEndError> {
-    let section = front_end.section(Numeric::I8x16)?;
+    let section = front_end.section(Numeric::I8x16, None)?;
     Ok(Mfcc::parse(&section)?.scale().unwrap_or(1.0))
 }
 

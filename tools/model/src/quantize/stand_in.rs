@@ -87,7 +87,7 @@ impl Ranges {
 
 /// The features of words and noise. If the schedule is endless, all sounds are one stream.
 fn sounds(front_end: &canonical::Mfcc, schedule: Schedule) -> Result<Vec<Vec<Vec<f32>>>, RangesError> {
-    let section = front_end.section(Numeric::I8x16).map_err(PackError::from)?;
+    let section = front_end.section(Numeric::I8x16, None).map_err(PackError::from)?;
     let mfcc = Mfcc::parse(&section).map_err(|error| RangesError::Image(error.into()))?;
     let rate = front_end.sample_rate;
     let words = words(rate);

@@ -1,6 +1,6 @@
 //! TensorFlow's audio ops, which compute features from a wav file.
 
-use tidegate::front_end::{First, MelCorners, Spectrum, Window};
+use tidegate::front_end::{First, MelCorners, Method, Spectrum, Window};
 
 use super::graph::{Graph, GraphNode, Source};
 use super::symbol::fail_if;
@@ -71,6 +71,7 @@ impl FrontEnd {
             return Err(format!("its window of {window_len} is longer than the {samples} samples"));
         };
         let mfcc = Mfcc {
+            method: Method::Mfcc,
             sample_rate: SAMPLE_RATE,
             window_len,
             stride_len,
