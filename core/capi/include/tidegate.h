@@ -101,7 +101,7 @@ enum tidegate_status
   TIDEGATE_OTHER_STATE = 36,
   // The image's front end computes in floats.
   TIDEGATE_FLOAT_FRONT_END = 37,
-  // The scale of the model's output is not 2^-15, as an integer detector requires.
+  // The scale of the model's output is neither 2^-15 nor 2^-8, as an integer detector requires.
   TIDEGATE_OTHER_SCALE = 38,
   // The bytes of the image have changed since it was parsed. State and output are unspecified.
   TIDEGATE_IMAGE_CHANGED = 39,
@@ -259,7 +259,7 @@ typedef struct tidegate_event_i16 {
   size_t label;
   // Time of the last of these posteriors in milliseconds.
   uint32_t at_ms;
-  // Mean of the label's last posteriors, in units of 2^-15.
+  // Mean of the label's last posteriors, in units of the output's scale.
   int16_t score;
 } tidegate_event_i16;
 
@@ -439,7 +439,7 @@ tidegate_status tidegate_front_end_i16_next(struct tidegate_front_end_i16 *front
 // Drops every sample.
 tidegate_status tidegate_front_end_i16_reset(struct tidegate_front_end_i16 *front_end);
 
-// tidegate_detector_init for a model whose outputs are posteriors in units of 2^-15, as those of softmax and sigmoid.
+// tidegate_detector_init for a model whose outputs are posteriors in units of 2^-15 or 2^-8, as those of softmax and sigmoid.
 // The detector needs the `detector_i16_words` of tidegate_info.
 tidegate_status tidegate_detector_i16_init(struct tidegate_detector_i16 *detector,
                                            const struct tidegate_model *model,

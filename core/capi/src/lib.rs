@@ -329,7 +329,7 @@ pub unsafe extern "C" fn tidegate_front_end_i16_reset(front_end: *mut tidegate_f
     call(|word| object::reset(word, front_end, |(front_end, _)| front_end.reset()))
 }
 
-/// tidegate_detector_init for a model whose outputs are posteriors in units of 2^-15, as those of softmax and sigmoid.
+/// tidegate_detector_init for a model whose outputs are posteriors in units of 2^-15 or 2^-8, as those of softmax and sigmoid.
 /// The detector needs the `detector_i16_words` of tidegate_info.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_detector_i16_init(

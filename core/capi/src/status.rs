@@ -63,7 +63,7 @@ pub enum tidegate_status {
     TIDEGATE_OTHER_STATE = 36,
     /// The image's front end computes in floats.
     TIDEGATE_FLOAT_FRONT_END = 37,
-    /// The scale of the model's output is not 2^-15, as an integer detector requires.
+    /// The scale of the model's output is neither 2^-15 nor 2^-8, as an integer detector requires.
     TIDEGATE_OTHER_SCALE = 38,
     /// The bytes of the image have changed since it was parsed. State and output are unspecified.
     TIDEGATE_IMAGE_CHANGED = 39,
@@ -121,7 +121,7 @@ const TEXTS: [(tidegate_status, &CStr); 34] = [
     (TIDEGATE_PORTS, c"the number of inputs or outputs is wrong"),
     (TIDEGATE_OTHER_STATE, c"the state belongs to another model"),
     (TIDEGATE_FLOAT_FRONT_END, c"the front end computes in floats"),
-    (TIDEGATE_OTHER_SCALE, c"the scale of the output is not 2^-15"),
+    (TIDEGATE_OTHER_SCALE, c"the scale of the output is neither 2^-15 nor 2^-8"),
     (TIDEGATE_IMAGE_CHANGED, c"the image has changed since it was parsed"),
     (TIDEGATE_NOT_A_STATE, c"not a saved state"),
     (TIDEGATE_SAVED_BY_OTHER_MODEL, c"the state was saved by another model"),

@@ -226,7 +226,7 @@ pub struct tidegate_event_i16 {
     pub label: usize,
     /// Time of the last of these posteriors in milliseconds.
     pub at_ms: u32,
-    /// Mean of the label's last posteriors, in units of 2^-15.
+    /// Mean of the label's last posteriors, in units of the output's scale.
     pub score: i16,
 }
 

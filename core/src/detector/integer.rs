@@ -1,9 +1,10 @@
 //! The detector for integer posteriors, without floating point.
 //!
 //! ```text
-//! sum[l] = Σ posterior[l] over the last `mean_of` posteriors;  event where sum[l] >= threshold[l] · 2^15 · mean_of
+//! sum[l] = Σ posterior[l] over the last `mean_of` posteriors;  event where sum[l] >= threshold[l] / scale · mean_of
 //! ```
 //!
+//! The scale is 2^-15, or 2^-8 as that of TFLite's sigmoid and softmax in 8 bits.
 //! Both sides are exact. The events equal those of a [`Detector`](super::Detector) that receives the posteriors as f32,
 //! except where its rounded mean reaches a threshold that the exact mean does not reach.
 
@@ -15,7 +16,7 @@ use crate::error::{BufferTooSmall, WrongLength};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum IntegerDetectorError {
-    /// The scale of the model's output is not 2^-15, which is that of softmax and sigmoid.
+    /// The scale of the model's output is neither 2^-15 nor 2^-8, which are those of softmax and sigmoid.
     Scale {
         /// The scale found.
         found: f32,
@@ -27,7 +28,9 @@ pub enum IntegerDetectorError {
 impl core::fmt::Display for IntegerDetectorError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match *self {
-            Self::Scale { found } => write!(f, "detector: the scale of the posteriors is {found:e}, but must be 2^-15"),
+            Self::Scale { found } => {
+                write!(f, "detector: the scale of the posteriors is {found:e}, but must be 2^-15 or 2^-8")
+            }
             Self::Memory(error) => error.fmt(f),
         }
     }
@@ -41,7 +44,7 @@ impl core::error::Error for IntegerDetectorError {}
 pub struct IntegerEvent {
     /// Index of the label.
     pub label: usize,
-    /// Mean posterior of the label, in units of 2^-15, rounded down.
+    /// Mean posterior of the label, in units of the scale, rounded down.
     pub score: i16,
     /// Time of the last averaged posterior, in milliseconds.
     pub at_ms: u32,
@@ -51,11 +54,16 @@ pub struct IntegerEvent {
 #[derive(Debug)]
 pub struct IntegerDetector<'a, 'b> {
     settings: DetectorSettings<'a>,
+    /// Fraction bits of a posterior.
+    bits: u32,
     history: History<'b, i16>,
 }
 
-/// The bits of 2^-15 and of 1 as f32. Nonnegative floats are ordered like their bits.
-const UNIT_BITS: u32 = (1.0_f32 / 32768.0).to_bits();
+// The bits of f32s. Nonnegative floats are ordered like their bits.
+/// 2^-15
+const FINE_BITS: u32 = (1.0_f32 / 32768.0).to_bits();
+/// 2^-8
+const COARSE_BITS: u32 = (1.0_f32 / 256.0).to_bits();
 const ONE_BITS: u32 = 1.0_f32.to_bits();
 const SIGN_BIT: u32 = 1 << 31;
 
@@ -64,20 +72,22 @@ impl<'a, 'b> IntegerDetector<'a, 'b> {
     /// [`Model::output_scale`](crate::Model::output_scale). `memory` is borrowed until the detector is dropped.
     ///
     /// # Errors
-    /// If the scale is not 2^-15, or `memory` is shorter than [`DetectorSettings::integer_memory_words`].
+    /// If the scale is neither 2^-15 nor 2^-8, or `memory` is shorter than [`DetectorSettings::integer_memory_words`].
     pub fn new(
         settings: &DetectorSettings<'a>,
         scale: f32,
         memory: &'b mut [u32],
     ) -> Result<Self, IntegerDetectorError> {
-        if scale.to_bits() != UNIT_BITS {
-            return Err(IntegerDetectorError::Scale { found: scale });
-        }
+        let bits = match scale.to_bits() {
+            FINE_BITS => 15,
+            COARSE_BITS => 8,
+            _ => return Err(IntegerDetectorError::Scale { found: scale }),
+        };
         let too_small = BufferTooSmall { needed: settings.integer_memory_words(), given: memory.len() };
         let posteriors = bytemuck::must_cast_slice_mut(memory);
         let posteriors =
             posteriors.get_mut(..settings.memory_words()).ok_or(IntegerDetectorError::Memory(too_small))?;
-        Ok(Self { settings: *settings, history: History::new(settings, posteriors) })
+        Ok(Self { settings: *settings, bits, history: History::new(settings, posteriors) })
     }
 
     /// Adds the posteriors of all labels at the time `now_ms`, modulo 2^32 as in
@@ -93,7 +103,7 @@ impl<'a, 'b> IntegerDetector<'a, 'b> {
         let Some(settings) = self.settings.label(label) else { return Ok(None) };
         // The mask drops the sign, which zero may have.
         let threshold = settings.threshold.to_bits() & !SIGN_BIT;
-        if threshold > ONE_BITS || i64::from(sum) < least_sum(threshold, self.settings.mean_of) {
+        if threshold > ONE_BITS || i64::from(sum) < least_sum(threshold, self.settings.mean_of, self.bits) {
             return Ok(None);
         }
         self.history.event(now_ms, settings.refractory_ms);
@@ -121,14 +131,14 @@ impl<'a, 'b> IntegerDetector<'a, 'b> {
     }
 }
 
-/// The least integer not below `threshold` · 2^15 · `mean_of`. `threshold` holds the bits of an f32 from 0 to 1.
-const fn least_sum(threshold: u32, mean_of: u32) -> i64 {
+/// The least integer not below `threshold` · 2^`bits` · `mean_of`. `threshold` holds the bits of an f32 from 0 to 1.
+const fn least_sum(threshold: u32, mean_of: u32, bits: u32) -> i64 {
     let (exponent, fraction) = (threshold >> 23, threshold & 0x7f_ffff);
     // Numbers below 2^-126 have no implicit leading one.
     let (exponent, mantissa) = if exponent == 0 { (1, fraction) } else { (exponent, fraction | 1 << 23) };
-    // At most 2^24 · 2^8, times 2^(exponent - 150 + 15).
+    // At most 2^24 · 2^8, times 2^(exponent - 150 + bits).
     let product = mantissa as u64 * mean_of as u64;
-    let shift = 135 - exponent;
+    let shift = 150 - bits - exponent;
     if shift > 40 {
         return (product > 0) as i64;
     }
@@ -147,9 +157,11 @@ mod tests {
         for threshold in thresholds {
             for mean_of in [1, 2, 3, 7, 255, 256] {
                 // 24 bits, 8 bits and a power of two: exact in f64.
-                let exact = f64::from(threshold) * 32768.0 * f64::from(mean_of);
-                let found = least_sum(threshold.abs().to_bits(), mean_of);
-                assert!(found as f64 >= exact && ((found - 1) as f64) < exact, "{threshold} {mean_of}: {found}");
+                for bits in [8, 15] {
+                    let exact = f64::from(threshold) * f64::from(1 << bits) * f64::from(mean_of);
+                    let found = least_sum(threshold.abs().to_bits(), mean_of, bits);
+                    assert!(found as f64 >= exact && ((found - 1) as f64) < exact, "{threshold} {mean_of}: {found}");
+                }
             }
         }
     }
@@ -167,23 +179,24 @@ mod tests {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             state >> 17
         };
-        for mean_of in [1, 2, 3, 8] {
+        for (mean_of, unit) in [1, 2, 3, 8].into_iter().flat_map(|mean_of| [(mean_of, 32_768.0), (mean_of, 256.0)]) {
             let mut bytes = [0; 64];
             let len = DetectorSettings::write(mean_of, &labels, &mut bytes).unwrap();
             let settings = DetectorSettings::parse(&bytes[..len]).unwrap();
             let (mut memory, mut words) = ([u32::MAX; 24], [u32::MAX; 12]);
             let mut float = Detector::new(&settings, &mut memory).unwrap();
-            let mut integer = IntegerDetector::new(&settings, 1.0 / 32768.0, &mut words).unwrap();
+            let mut integer = IntegerDetector::new(&settings, 1.0 / unit, &mut words).unwrap();
             let mut now_ms = u32::MAX - 5000;
             for _ in 0..5000 {
                 now_ms = now_ms.wrapping_add(random() % 200);
                 let row = [0; 3]
                     .map(|_: i16| if random() % 4 == 0 { random() as i16 } else { 32_767 - (random() % 8192) as i16 });
-                let expected = float.push(&row.map(|value| f32::from(value) / 32768.0), now_ms).unwrap();
+                let row = row.map(|value| if unit == 256.0 { value >> 7 } else { value });
+                let expected = float.push(&row.map(|value| f32::from(value) / unit), now_ms).unwrap();
                 let found = integer.push(&row, now_ms).unwrap();
                 assert_eq!(
                     found.map(|event| (event.label, event.score, event.at_ms)),
-                    expected.map(|event| (event.label, (event.score * 32768.0) as i16, event.at_ms))
+                    expected.map(|event| (event.label, (event.score * unit) as i16, event.at_ms))
                 );
                 count += usize::from(found.is_some());
                 if random() % 500 == 0 {
@@ -193,6 +206,27 @@ mod tests {
             }
         }
         assert!(count > 500, "{count}");
+    }
+
+    /// A byte's sum above `c` · n has an event, and none at `c` · n, with the threshold in the middle.
+    #[test]
+    fn a_threshold_between_two_sums_of_bytes_separates_them() {
+        for (cutoff, mean_of) in [(247, 5_u32), (127, 10), (1, 1), (254, 20)] {
+            let threshold = (cutoff * mean_of) as f32 + 0.5;
+            let labels = [LabelSettings { threshold: threshold / (256 * mean_of) as f32, refractory_ms: 0 }];
+            let (mut bytes, mut memory) = ([0; 64], [0; 64]);
+            let len = DetectorSettings::write(mean_of, &labels, &mut bytes).unwrap();
+            let settings = DetectorSettings::parse(&bytes[..len]).unwrap();
+            let mut detector = IntegerDetector::new(&settings, 1.0 / 256.0, &mut memory).unwrap();
+            for more in [0, 1] {
+                let events = (0..mean_of).filter(|&k| {
+                    let posterior = cutoff as i16 + if k == 0 { more } else { 0 };
+                    detector.push(&[posterior], k).unwrap().is_some()
+                });
+                assert_eq!(events.count(), more as usize, "{cutoff} of {mean_of}");
+                detector.reset();
+            }
+        }
     }
 
     #[test]

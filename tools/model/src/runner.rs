@@ -377,15 +377,17 @@ impl<'a, 'b> Ears<'a, 'b> {
 /// Detector: posteriors in, events out.
 enum Judge<'a, 'b> {
     Float(Detector<'a, 'b>),
-    Integer(IntegerDetector<'a, 'b>),
+    Integer { detector: IntegerDetector<'a, 'b>, scale: f32 },
 }
 
 impl<'a, 'b> Judge<'a, 'b> {
     /// Outputs that are not posteriors are handled in `f32`.
     fn new(settings: &DetectorSettings<'a>, model: &Model<'_>, integer: bool, memory: &'b mut [u32]) -> Self {
         const LEN: &str = "the memory has the detector's own length";
-        if integer && model.output_scale() == 1.0 / 32768.0 {
-            return Self::Integer(IntegerDetector::new(settings, model.output_scale(), memory).expect(LEN));
+        let scale = model.output_scale();
+        if integer && [1.0 / 32768.0, 1.0 / 256.0].contains(&scale) {
+            let detector = IntegerDetector::new(settings, scale, memory).expect(LEN);
+            return Self::Integer { detector, scale };
         }
         Self::Float(Detector::new(settings, memory).expect(LEN))
     }
@@ -393,9 +395,9 @@ impl<'a, 'b> Judge<'a, 'b> {
     fn push(&mut self, posteriors: &[f32], integers: &[i16], now_ms: u32) -> Option<Event> {
         match self {
             Self::Float(detector) => detector.push(posteriors, now_ms).ok().flatten(),
-            Self::Integer(detector) => {
+            Self::Integer { detector, scale } => {
                 let event = detector.push(integers, now_ms).ok().flatten()?;
-                Some(Event { label: event.label, score: f32::from(event.score) / 32768.0, at_ms: event.at_ms })
+                Some(Event { label: event.label, score: f32::from(event.score) * *scale, at_ms: event.at_ms })
             }
         }
     }
