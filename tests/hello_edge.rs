@@ -175,7 +175,8 @@ fn a_streaming_convolution_equals_one_over_the_whole_clip() {
     whole.architecture.inputs[0].size = frames * 10;
     (conv.input_size, conv.output_size) = (frames * 10, rows * 192);
     conv.extents.extend([("in_height".to_owned(), frames), ("out_height".to_owned(), rows)]);
-    whole.architecture.outputs[0] = Port { name: "conv".into(), size: rows * 192, from: "conv".into() };
+    whole.architecture.outputs[0] =
+        Port { name: "conv".into(), size: rows * 192, from: "conv".into(), ..Port::default() };
     (whole.architecture.nodes, whole.architecture.front_end) = (vec![conv], None);
     whole.architecture.schedule = tidegate_model::canonical::Schedule::Endless;
     whole.architecture.labels.clear();

@@ -1,4 +1,4 @@
-"""Writes TFLite models of single integer operators, and records the outputs of LiteRT's interpreter.
+"""Writes TFLite models of single operators and of variables, and records the outputs of LiteRT's interpreter.
 
     pip install -r tests/frameworks/tflite.requirements.txt
     python tests/frameworks/tflite_graphs.py write                     the files in tests/frameworks/tflite
@@ -24,7 +24,8 @@ from safetensors.numpy import save_file
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tflite")
 SAMPLE_SEED = 5
-TYPES = {"i1": schema.TensorType.INT8, "u1": schema.TensorType.UINT8, "i4": schema.TensorType.INT32}
+TOLERANCE = 1e-5
+TYPES = {"f4": schema.TensorType.FLOAT32, "i1": schema.TensorType.INT8, "u1": schema.TensorType.UINT8, "i4": schema.TensorType.INT32}
 RESOURCE = schema.TensorType.RESOURCE
 NONE, RELU = 0, 1
 
@@ -32,8 +33,8 @@ NONE, RELU = 0, 1
 class Graph:
     """A model under construction. Tensors are numbered in the order in which they are added."""
 
-    def __init__(self, rng):
-        self.rng = rng
+    def __init__(self, rng, floats=False):
+        self.rng, self.floats = rng, floats
         self.model = schema.ModelT()
         self.model.version = 3
         self.model.operatorCodes, self.model.buffers, self.model.subgraphs = [], [schema.BufferT()], []
@@ -47,6 +48,9 @@ class Graph:
 
     def tensor(self, shape, of="i1", scales=None, zero_point=0, data=None, dimension=0, graph=None):
         graph = graph or self.graph
+        if self.floats and of != RESOURCE and (of == "i1" or scales is not None):
+            data = data if data is None else (data / (64 if of == "i1" else 8000)).astype("f4")
+            of, scales = "f4", None
         tensor = schema.TensorT()
         tensor.shape, tensor.type, tensor.buffer = list(shape), TYPES.get(of, of), 0
         tensor.name = b"%s_%d" % (graph.name, len(graph.tensors))
@@ -79,6 +83,8 @@ class Graph:
 
     def quantization(self, tensor):
         of = self.graph.tensors[tensor].quantization
+        if of is None:
+            return np.float32(1), 0
         return np.float32(of.scale[0]), of.zeroPoint[0]
 
     def operator(self, name, inputs, outputs, version=1, graph=None, **options):
@@ -145,27 +151,56 @@ def depthwise_of(graph, x, kernel, multiplier=1, stride=1, dilation=1, padding=1
     )
 
 
+def requantized(x, scale):
+    """TFLite's product with a scale, rounded twice."""
+    fraction, exponent = np.frexp(float(scale))
+    factor = int(np.floor(fraction * 2**31 + 0.5))
+    product = ((x << max(int(exponent), 0)) * factor + (1 << 30)) >> 31
+    divisor = 1 << max(-int(exponent), 0)
+    return np.sign(product) * ((np.abs(product) + divisor // 2) // divisor)
+
+
+def multiplied_in_f32(rng):
+    """A product that another precision of the scales' quotient would change."""
+    while True:
+        state = rng.bit_generator.state
+        graph = Graph(rng)
+        x, by, y, values = constant_of(graph, "MUL", [1, 256, 5], [5])
+        a, b, c = (graph.quantization(tensor)[0] for tensor in (x, by, y))
+        products = (np.arange(-128, 128)[:, None] - graph.quantization(x)[1]) * (values.astype(int) - graph.quantization(by)[1])
+        of = [requantized(products, quotient) + graph.quantization(y)[1] for quotient in (a * b / c, float(a) * float(b) / float(c))]
+        if np.any(np.clip(of[0], -128, 127) != np.clip(of[1], -128, 127)):
+            rng.bit_generator.state = state
+            return by_constant(rng, "MUL", 5)
+
+
 def by_constant(rng, name, channels, fused=NONE, first=False):
     """A product or sum with a constant for each channel, for each of the 256 integers."""
     graph = Graph(rng)
-    shape, constant = [1, 256, channels], [channels] if channels > 1 else []
-    x = graph.value(shape)
-    values = draw(rng, constant).astype("i1")
-    scale = np.float32(rng.uniform(0.01, 0.05))
-    spread = {"MUL": graph.quantization(x)[0] * scale * rng.uniform(40, 200)}.get(name, scale * rng.uniform(0.6, 2))
-    y = graph.value(shape, scale=np.float32(spread))
-    by = graph.tensor(constant, "i1", scale, int(rng.integers(-128, 128)), values)
+    x, by, y, _ = constant_of(graph, name, [1, 256, channels], [channels] if channels > 1 else [])
     options = dict(MUL="MulOptions", ADD="AddOptions", SUB="SubOptions")[name]
     graph.operator(name, [by, x] if first else [x, by], [y], 2, options=options, fusedActivationFunction=fused)
     inputs = np.repeat(np.arange(-128, 128), channels)
     return graph.content(x, y), inputs.reshape(1, 1, -1)
 
 
+def constant_of(graph, name, shape, constant):
+    """A value, a constant, their result, and the integers of the constant."""
+    rng = graph.rng
+    x = graph.value(shape)
+    values = draw(rng, constant).astype("i1")
+    scale = np.float32(rng.uniform(0.01, 0.05))
+    spread = {"MUL": graph.quantization(x)[0] * scale * rng.uniform(40, 200)}.get(name, scale * rng.uniform(0.6, 2))
+    y = graph.value(shape, scale=np.float32(spread))
+    by = graph.tensor(constant, "i1", scale, int(rng.integers(-128, 128)), values)
+    return x, by, y, values
+
+
 class Rings(Graph):
     """A graph with variables, each of which holds the last rows of a stream."""
 
-    def __init__(self, rng, form):
-        super().__init__(rng)
+    def __init__(self, rng, form, floats=False):
+        super().__init__(rng, floats)
         self.form, self.behind = form, []
         self.start = self.subgraph(b"NoOp")
         self.operator("CALL_ONCE", [], [], options="CallOnceOptions", initSubgraphIndex=1)
@@ -241,9 +276,9 @@ class Rings(Graph):
         return self.content(x, y)
 
 
-def rings(rng, form, new):
+def rings(rng, form, new, floats=False):
     """A streaming network of convolutions whose calls take `new` rows."""
-    graph = Rings(rng, form)
+    graph = Rings(rng, form, floats)
     features, filters, calls = (int(size) for size in rng.integers([2, 2, 8], [9, 6, 12]))
     input = graph.value([1, new, features])
     x = graph.tensor([1, new, 1, features], "i1", *graph.quantization(input))
@@ -258,6 +293,8 @@ def rings(rng, form, new):
     graph.graph.tensors[other].quantization = quantization
     x = graph.conv(graph.joined([one, other], 3), filters)
     y = graph.dense(graph.ring(x, int(rng.integers(2, 5))), 3)
+    if floats:
+        return graph.finished(input, y), draw(rng, [3, calls, new * features]).astype("f4") / 64
     scale, zero_point = graph.quantization(y)
     output = graph.tensor(graph.shape(y), "u1", scale, zero_point + 128)
     graph.operator("QUANTIZE", [y], [output], 2, options="QuantizeOptions")
@@ -321,6 +358,8 @@ SAMPLE = [
     ("integer_rings_of_3", rings, dict(form="old", new=3)),
     ("integer_rings_of_4", rings, dict(form="all", new=4)),
     ("integer_rings_of_all", rings, dict(form="all", new=1)),
+    ("integer_multiply_precise", multiplied_in_f32, dict()),
+    ("float_rings", rings, dict(form="old", new=2, floats=True)),
 ]
 
 
@@ -333,16 +372,18 @@ def outputs(content, inputs):
         made.allocate_tensors()
         source, target = made.get_input_details()[0], made.get_output_details()[0]
         for call in sequence:
-            made.set_tensor(source["index"], call.reshape(source["shape"]).astype(np.int8))
+            made.set_tensor(source["index"], call.reshape(source["shape"]).astype(source["dtype"]))
             made.invoke()
-            rows.append(made.get_tensor(target["index"]).astype(int).ravel() - 128 * (target["dtype"] == np.uint8))
-    rows = np.array(rows).astype(np.int8)
+            row = made.get_tensor(target["index"]).ravel()
+            rows.append((row.astype(int) - 128).astype(np.int8) if row.dtype == np.uint8 else row)
+    rows = np.array(rows)
     return rows.reshape(len(inputs), -1, rows.shape[-1])
 
 
 def case(rng, function, options):
     content, inputs = function(rng, **options)
-    return content, inputs.astype(np.int8), outputs(content, inputs)
+    inputs = inputs if inputs.dtype == np.float32 else inputs.astype(np.int8)
+    return content, inputs, outputs(content, inputs)
 
 
 def write():
@@ -365,22 +406,25 @@ def check(seed, count, tidegate, only):
         name, function, options = sample[index % len(sample)]
         content, inputs, given = case(np.random.default_rng([seed, index]), function, options)
         made = Interpreter(model_content=content)
-        (source, _), (target, middle) = [of[0]["quantization"] for of in (made.get_input_details(), made.get_output_details())]
-        middle -= 128 * (made.get_output_details()[0]["dtype"] == np.uint8)
+        source, target = made.get_input_details()[0], made.get_output_details()[0]
         with tempfile.TemporaryDirectory() as folder:
             model, there, back = (os.path.join(folder, name) for name in ("x.tflite", "in.npy", "out.npy"))
             with open(model, "wb") as file:
                 file.write(content)
             for sequence, expected in zip(inputs, given):
-                zero_point = made.get_input_details()[0]["quantization"][1]
-                np.save(there, ((sequence.astype("f4") - zero_point) * np.float32(source)))
+                # A step of a streaming model is a row of its input.
+                np.save(there, sequence.reshape(-1, source["shape"][-1]) if function is rings else sequence)
                 subprocess.run([tidegate, "run", model, "--input", there, "--output", back], check=True)
-                got = np.load(back)
-                real = (expected.astype("f4") - middle) * np.float32(target)
-                values += expected.size
-                if not np.array_equal(got, real):
-                    sys.exit(f"seed {seed}, {index} ({name}): {np.sum(got != real)} of {got.size} differ")
-    print(f"{count} models of seed {seed}, {values} values: all the same")
+                got, values = np.load(back), values + expected.size
+                if target["dtype"] == np.float32:
+                    same = np.abs(got - expected).max() <= TOLERANCE * max(1.0, np.abs(expected).max())
+                else:
+                    scale, zero_point = target["quantization"]
+                    middle = zero_point - 128 * (target["dtype"] == np.uint8)
+                    same = np.array_equal(got, (expected.astype("f4") - middle) * np.float32(scale))
+                if not same:
+                    sys.exit(f"seed {seed}, {index} ({name}): {np.sum(got != expected)} of {got.size} differ")
+    print(f"{count} models of seed {seed}, {values} values: integers the same, floats within {TOLERANCE}")
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ pub fn chain(rng: &mut Rng, input_size: usize, cells: &[(Variant, usize)], draw:
 
 /// A port.
 pub fn port(name: &str, size: usize, from: &str) -> Port {
-    Port { name: name.to_owned(), size, from: from.to_owned() }
+    Port { name: name.to_owned(), size, from: from.to_owned(), ..Port::default() }
 }
 
 /// A random state of the model: uniform in ±1, except that normalizers, which never fall below 1 once they have left 0,

@@ -86,7 +86,7 @@ impl Architecture {
 }
 
 /// A named input or output.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Port {
     /// Name in the imported file.
@@ -96,6 +96,9 @@ pub struct Port {
     /// For an output, the node or input whose value it is. Empty for an input.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub from: String,
+    /// For an input of a model that streams in its own framework, the number of steps in one call there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<usize>,
 }
 
 /// Integer form of a value, and of the node that computes it, in a model that is an integer model already: all that an

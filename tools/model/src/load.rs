@@ -10,7 +10,7 @@ use tidegate::internals::image::field::MAGIC_BYTES;
 use tidegate::{ImageError, Layout, Numeric};
 
 pub use crate::buffer::ImageBuffer;
-use crate::canonical::{Canonical, Detector, MAX_SIZE, Mfcc, Schedule};
+use crate::canonical::{Canonical, Detector, MAX_SIZE, Mfcc, Port, Schedule};
 use crate::data::{DataError, read_bytes, read_tensors};
 use crate::error::ImportError;
 use crate::format::checkpoint::index_of;
@@ -88,6 +88,18 @@ impl Settings {
 /// # Errors
 /// If the file is neither an image nor a supported model.
 pub fn image(path: &Path, settings: &Settings, numeric: Option<Numeric>) -> Result<ImageBuffer, LoadError> {
+    image_and_inputs(path, settings, numeric).map(|(image, _)| image)
+}
+
+/// [`image`], and the inputs of the model in `path`; no inputs if it is an image.
+///
+/// # Errors
+/// Those of [`image`].
+pub fn image_and_inputs(
+    path: &Path,
+    settings: &Settings,
+    numeric: Option<Numeric>,
+) -> Result<(ImageBuffer, Vec<Port>), LoadError> {
     let index = index_of(path);
     let path = index.as_deref().unwrap_or(path);
     if is_image(path)? {
@@ -102,10 +114,11 @@ pub fn image(path: &Path, settings: &Settings, numeric: Option<Numeric>) -> Resu
         if numeric.is_some_and(|numeric| numeric != model.numeric()) {
             return setting(path, format!("is packed as {} already: leave --numeric out", model.numeric().name()));
         }
-        return Ok(buffer);
+        return Ok((buffer, Vec::new()));
     }
     let model = canonical(path, settings)?.model;
-    packed(path, &model, numeric.unwrap_or_else(|| model.architecture.numeric_or(Numeric::F32)))
+    let numeric = numeric.unwrap_or_else(|| model.architecture.numeric_or(Numeric::F32));
+    Ok((packed(path, &model, numeric)?, model.architecture.inputs))
 }
 
 /// Packs and checks the image of a canonical model that was read from `path`. The ranges for integers are measured over

@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn an_arena_beyond_32_bits_is_refused() {
-        let port = |name: &str, size| canonical::Port { name: name.into(), size, from: String::new() };
+        let port = |name: &str, size| canonical::Port { name: name.into(), size, ..Default::default() };
         let inputs = vec![port("a", 1 << 31), port("b", (1 << 31) - 1)];
         let mut architecture = canonical::Architecture { inputs, ..Default::default() };
         assert_eq!(Slots::assign(&architecture, 1).unwrap().elements, u32::MAX);

@@ -108,12 +108,17 @@ impl ModelArgs {
     }
 
     pub fn load(&self) -> Result<ImageBuffer, Failure> {
-        let image = load::image(&self.file, &self.arch.settings(), self.numeric)?;
+        self.load_with_inputs().map(|(image, _)| image)
+    }
+
+    /// The image, and the inputs of a model that is not an image.
+    pub fn load_with_inputs(&self) -> Result<(ImageBuffer, Vec<canonical::Port>), Failure> {
+        let loaded = load::image_and_inputs(&self.file, &self.arch.settings(), self.numeric)?;
         if self.numeric.is_some_and(Numeric::needs_ranges) && !load::is_image(&self.file)? {
             let file = self.file.display();
             eprintln!("warning: {file}: the ranges of its integers are a guess: measure them with pack --calibrate");
         }
-        Ok(image)
+        Ok(loaded)
     }
 }
 

@@ -16,7 +16,7 @@ use tidegate_tools::progress::{bar, counter};
 
 use super::Failure;
 use super::eval::Labeled;
-use super::run::read_inputs;
+use super::inputs::read_inputs;
 use super::sound::{front_end_of, stream_features};
 
 /// The sequences that determine the ranges of values.
@@ -73,7 +73,7 @@ impl Calibration {
             None
         };
         let Some(clips) = clips else {
-            let sequences = vec![read_inputs(&loaded, file, data)?];
+            let sequences = vec![read_inputs(&loaded, &model.architecture.inputs, file, data)?];
             return Ok(Self { sequences, what: data.display().to_string(), data: Some(data.to_owned()) });
         };
         let what = format!("{} clips of {}", clips.len(), data.display());

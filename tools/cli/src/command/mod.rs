@@ -7,6 +7,7 @@ pub mod demo;
 pub mod eval;
 mod graph;
 pub mod import;
+mod inputs;
 pub mod inspect;
 pub mod listen;
 pub mod pack;

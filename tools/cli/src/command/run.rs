@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tidegate::{Model, Schedule};
 use tidegate_model::canonical::Tensor;
-use tidegate_model::data::{DataError, is_audio, one_line, prepare_tensors, read_audio_at, read_tensors};
+use tidegate_model::data::{DataError, one_line, prepare_tensors};
 use tidegate_model::output::{Pending, prepare};
-use tidegate_model::runner::{self, clip_features};
+use tidegate_model::runner;
 use tidegate_model::score::best;
 
 use super::args::{EndlessArg, ModelArgs};
-use super::sound::front_end_of;
+use super::inputs::read_inputs;
 use super::{Failure, Outcome, check_outputs, graph, row_text};
 
 /// Runs a model on a sequence, step by step, from a zero or saved state, with its schedule
@@ -24,6 +24,9 @@ use super::{Failure, Outcome, check_outputs, graph, row_text};
 /// endless state, the last step of each window of a model with a schedule. Without --output it is printed with the
 /// numbers of the steps. If a network needs the whole sequence, such as a bidirectional one, a partial sequence at the
 /// end is processed too, unless --state-out is given, because then the sequence continues.
+///
+/// For a streaming TFLite model the steps may also be grouped as in its own input, such as [calls, 3, 40]. An array of
+/// int8 holds the integers of a model in i8, any other array real values.
 ///
 /// For an ONNX graph, inputs and outputs are the tensors of the graph, including batches, states and sequence_lens. If
 /// the graph has no time dimension, the input has an additional first dimension for the steps.
@@ -68,9 +71,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         }
         return graph::run(&args.model, &args.input, args.output.as_deref(), out);
     }
-    let image = args.model.load()?;
+    let (image, ports) = args.model.load_with_inputs()?;
     let model = image.model()?;
-    let inputs = read_inputs(&model, &args.model.file, &args.input)?;
+    let inputs = read_inputs(&model, &ports, &args.model.file, &args.input)?;
     let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
     let saved = match &args.state_in {
         None => None,
@@ -114,60 +117,6 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 
 fn rows(data: Vec<f32>, size: usize) -> Tensor {
     Tensor { shape: vec![data.len() / size.max(1), size], data }
-}
-
-/// The inputs of `model` in `file`, each `[steps, size]`, in the order of its ports.
-pub fn read_inputs(model: &Model<'_>, model_file: &Path, file: &Path) -> Result<Vec<Vec<f32>>, Failure> {
-    if is_audio(file) {
-        let mfcc = front_end_of(model, model_file)?;
-        let audio = read_audio_at(file, mfcc.settings().sample_rate)?;
-        let features = clip_features(mfcc, &audio.samples).map_err(|error| Failure::of(file, error))?;
-        if features.is_empty() {
-            let (found, frame) = (audio.samples.len(), mfcc.settings().window_len);
-            return Err(Failure::of(file, format!("{found} samples are less than one frame of {frame}")));
-        }
-        return Ok(vec![features]);
-    }
-    let mut tensors = read_tensors(file)?;
-    let ports: Vec<_> = model.inputs().collect();
-    if let ([port], 1) = (ports.as_slice(), tensors.len()) {
-        let tensor = tensors.pop_first().map(|(_, tensor)| tensor).unwrap_or(Tensor { shape: vec![0], data: vec![] });
-        return Ok(vec![sequence(tensor, port.size, port.name, file)?]);
-    }
-    let names: Vec<&str> = ports.iter().map(|port| port.name).collect();
-    if let Some(name) = tensors.keys().find(|name| !names.contains(&name.as_str())) {
-        let reason = format!("tensor {name:?} is no input of the model, which has {}", names.join(", "));
-        return Err(Failure::of(file, reason));
-    }
-    let take = |port: &tidegate::Port<'_>| match tensors.remove(port.name) {
-        Some(tensor) => sequence(tensor, port.size, port.name, file),
-        None => Err(Failure::of(file, format!("has no tensor {:?}, which is an input of the model", port.name))),
-    };
-    let inputs = ports.iter().map(take).collect::<Result<Vec<_>, _>>()?;
-    let steps: Vec<usize> = inputs.iter().zip(&ports).map(|(input, port)| input.len() / port.size).collect();
-    if steps.windows(2).any(|pair| pair[0] != pair[1]) {
-        return Err(Failure::of(file, format!("its tensors have {steps:?} steps; they must have the same number")));
-    }
-    Ok(inputs)
-}
-
-/// Checks a tensor of `[steps, size]`. Leading dimensions of 1 are allowed.
-fn sequence(tensor: Tensor, size: usize, name: &str, file: &Path) -> Result<Vec<f32>, Failure> {
-    let fits = match tensor.shape.as_slice() {
-        [only] => *only == size,
-        [ones @ .., steps, last] => *last == size && *steps > 0 && ones.iter().all(|one| *one == 1),
-        [] => false,
-    };
-    if !fits {
-        let reason = format!("tensor of shape {:?}; the input {name:?} takes [steps, {size}]", tensor.shape);
-        return Err(Failure::of(file, reason));
-    }
-    if let Some(at) = tensor.data.iter().position(|value| !value.is_finite()) {
-        let (step, value) = (at / size.max(1), tensor.data[at]);
-        let reason = format!("the input {name:?} has {value} in step {step}; only finite numbers are allowed");
-        return Err(Failure::of(file, reason));
-    }
-    Ok(tensor.data)
 }
 
 fn print(model: &Model<'_>, outputs: &BTreeMap<String, Tensor>, steps: &[usize], out: &mut dyn Write) -> Outcome {

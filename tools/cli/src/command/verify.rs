@@ -13,7 +13,7 @@ use tidegate_model::load::{self, Settings};
 use tidegate_tools::plot::{Curves, curves};
 
 use super::args::{ArchArgs, Backend, EndlessArg};
-use super::run::read_inputs;
+use super::inputs::read_inputs;
 use super::sound::{front_end_of, stream_features};
 use super::{Failure, Outcome, check_outputs};
 
@@ -71,7 +71,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             let mfcc = front_end_of(&image, &args.image)?;
             vec![stream_features(mfcc, &args.image, &read_index_files(index)?, args.seed)?]
         }
-        None => read_inputs(&image, &args.image, what)?,
+        None => read_inputs(&image, &[], &args.image, what)?,
     };
     let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
     let reference = reference.with_schedule(image.schedule()).map_err(|error| Failure::of(&args.against, error))?;

@@ -9,6 +9,7 @@ mod hostile;
 mod integers;
 mod journey;
 mod plot;
+mod streaming;
 mod wake_word;
 
 use std::fs;

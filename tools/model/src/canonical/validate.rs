@@ -134,7 +134,10 @@ fn check_outputs(outputs: &[Port], values: &BTreeMap<&str, usize>) -> Result<(),
     let mut names = BTreeSet::new();
     for output in outputs {
         check_port(output).map_err(|reason| ModelError::Model(format!("output {:?}: {reason}", output.name)))?;
-        let Port { name, size, from } = output;
+        let Port { name, size, from, rows } = output;
+        if rows.is_some() {
+            return model(format!("output {name:?}: only inputs have rows"));
+        }
         if !names.insert(name.as_str()) {
             return model(format!("two outputs are named {name:?}"));
         }
@@ -151,6 +154,7 @@ fn check_outputs(outputs: &[Port], values: &BTreeMap<&str, usize>) -> Result<(),
 
 fn check_port(port: &Port) -> Result<(), String> {
     check_name(&port.name)?;
+    check_size("number of rows", port.rows.unwrap_or(1))?;
     check_size("size", port.size)
 }
 
@@ -376,7 +380,7 @@ mod tests {
         nodes(MAX_NODES)(&mut whole.architecture);
         whole.validate().unwrap();
         assert!(refused(nodes(MAX_NODES + 1)).contains("it has 1025 nodes, but needs 1 to 1024"));
-        let port = |k| Port { name: format!("p{k}"), size: 10, from: String::new() };
+        let port = |k| Port { name: format!("p{k}"), size: 10, ..Port::default() };
         assert!(refused(|architecture| architecture.inputs.extend((1..=MAX_PORTS).map(port))).contains("257 inputs"));
         assert!(refused(|architecture| architecture.outputs.extend((1..=MAX_PORTS).map(port))).contains("257 outputs"));
     }

@@ -84,6 +84,22 @@ pub fn is_audio(path: &Path) -> bool {
     path.extension().is_some_and(|e| e.eq_ignore_ascii_case("wav") || e.eq_ignore_ascii_case("flac"))
 }
 
+/// A tensor of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    /// Its numbers as `f32`.
+    pub tensor: Tensor,
+    /// Whether the file stores them as 8-bit signed integers.
+    pub is_int8: bool,
+}
+
+impl Stored {
+    /// A tensor that is not of 8-bit signed integers.
+    const fn other(tensor: Tensor) -> Self {
+        Self { tensor, is_int8: false }
+    }
+}
+
 /// Reads the tensors of an `.npy`, `.npz`, `.safetensors` or `.csv` file by name, as `f32`. Each number is rounded to
 /// the nearest `f32`, and rejected if there is none. The only tensor of an `.npy` or `.csv` file is [`UNNAMED`]. The
 /// format of a file with another extension follows from its first bytes.
@@ -91,12 +107,18 @@ pub fn is_audio(path: &Path) -> bool {
 /// # Errors
 /// If the file cannot be read, is damaged, or holds anything but real numbers.
 pub fn read_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>, DataError> {
+    let tensors = read_stored_tensors(path)?;
+    Ok(tensors.into_iter().map(|(name, stored)| (name, stored.tensor)).collect())
+}
+
+/// [`read_tensors`], and how the file stores them. The errors are the same.
+pub fn read_stored_tensors(path: &Path) -> Result<BTreeMap<String, Stored>, DataError> {
     if is_audio(path) {
         return Err(DataError::new(path, "is sound, but a tensor (.npy, .npz, .safetensors or .csv) is needed here"));
     }
     let bytes = read_bytes(path)?;
     let content = Format::of_content(&bytes);
-    let only = |tensor| BTreeMap::from([(UNNAMED.to_owned(), tensor)]);
+    let only = |stored| BTreeMap::from([(UNNAMED.to_owned(), stored)]);
     let tensors = match Format::of_extension(path).or(content) {
         Some(named) if content.is_some_and(|content| content != named) => {
             let is = content.map_or("", Format::name);
@@ -105,7 +127,7 @@ pub fn read_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>, DataError> 
         Some(Format::Npy) => npy::parse(&bytes, &mut Budget::of_file(bytes.len())).map(only),
         Some(Format::Npz) => npy::parse_npz(&bytes),
         Some(Format::SafeTensors) => tensors::parse(&bytes),
-        Some(Format::Csv) => table::parse(&bytes).map(only),
+        Some(Format::Csv) => table::parse(&bytes).map(Stored::other).map(only),
         None => Err("is not an .npy, .npz, .safetensors or .csv file".into()),
     };
     tensors.map_err(|e| e.of(path))
@@ -175,13 +197,14 @@ fn tensor(
     element: Element,
     endian: Endian,
     budget: &mut Budget,
-) -> Result<Tensor, Reason> {
+) -> Result<Stored, Reason> {
     let needed = shape.iter().try_fold(element.bytes(), |len, &n| len.checked_mul(n));
     if needed != Some(bytes.len()) {
         return Err(format!("has {} bytes of numbers, which is not what shape {shape:?} needs", bytes.len()).into());
     }
     budget.take(bytes.len() / element.bytes(), size_of::<f32>())?;
-    Ok(Tensor { shape, data: element.decode(bytes, endian)? })
+    let tensor = Tensor { shape, data: element.decode(bytes, endian)? };
+    Ok(Stored { tensor, is_int8: element == Element::I8 })
 }
 
 /// Runs a third-party decoder. A panic in it, such as an overflow that only debug builds detect, is reported as a

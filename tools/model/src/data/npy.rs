@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Reason,
+    Reason, Stored,
     element::{Element, Endian},
     guarded, has_many_entries, shortened, tensor, zip_damage,
 };
@@ -22,7 +22,7 @@ pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 const ALIGNMENT: usize = 64;
 
 /// Reads one array.
-pub(super) fn parse(bytes: &[u8], budget: &mut Budget) -> Result<Tensor, Reason> {
+pub(super) fn parse(bytes: &[u8], budget: &mut Budget) -> Result<Stored, Reason> {
     let (text, data) = split(bytes)?;
     // A list of fields takes the place of the type.
     if text.windows(2).any(|two| two == b"[(") {
@@ -35,11 +35,11 @@ pub(super) fn parse(bytes: &[u8], budget: &mut Budget) -> Result<Tensor, Reason>
         return tensor(header.shape, data, element, endian, budget);
     }
     let shape = header.shape.into_iter().rev().collect();
-    let columns = tensor(shape, data, element, endian, budget)?;
+    let Stored { tensor: columns, is_int8 } = tensor(shape, data, element, endian, budget)?;
     budget.take(columns.data.len(), size_of::<f32>())?;
     let rows = transpose(&columns);
     budget.give(columns.data.len(), size_of::<f32>());
-    Ok(rows)
+    Ok(Stored { tensor: rows, is_int8 })
 }
 
 /// The header's text, and the numbers after it.
@@ -179,7 +179,7 @@ fn transpose(from: &Tensor) -> Tensor {
 }
 
 /// Reads every array, by name.
-pub(super) fn parse_npz(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, Reason> {
+pub(super) fn parse_npz(bytes: &[u8]) -> Result<BTreeMap<String, Stored>, Reason> {
     let damaged = |e: &zip::result::ZipError| {
         Reason::from(format!("is not a whole zip archive: {}", zip_damage(e, "it is cut off or damaged")))
     };
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     fn parse_array(bytes: &[u8]) -> Result<Tensor, Reason> {
-        parse(bytes, &mut Budget::of_file(bytes.len()))
+        parse(bytes, &mut Budget::of_file(bytes.len())).map(|stored| stored.tensor)
     }
 
     fn array(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
@@ -270,6 +270,15 @@ mod tests {
         assert!(parse_array(&bytes[..bytes.len() - 1]).is_err());
         assert!(parse_array(&array("<c8", false, "(1,)", &[0; 8])).unwrap_err().to_string().contains("<c8"));
         assert!(parse_array(&array("<f4", false, "(4294967296, 4294967296, 2)", &[])).is_err());
+    }
+
+    #[test]
+    fn only_signed_bytes_are_int8() {
+        for (descr, is_int8) in [("|i1", true), ("|u1", false), ("<i2", false), ("|b1", false)] {
+            let bytes = array(descr, true, "(1, 2)", &[0; 4][..if descr == "<i2" { 4 } else { 2 }]);
+            let stored = parse(&bytes, &mut Budget::of_file(bytes.len())).unwrap();
+            assert_eq!(stored.is_int8, is_int8, "{descr}");
+        }
     }
 
     #[test]
@@ -313,7 +322,7 @@ mod tests {
         archive.write_all(&entry).unwrap();
         let mut bytes = archive.finish().unwrap().into_inner();
         assert!(bytes.len() < 500);
-        assert_eq!(parse_npz(&bytes).unwrap()["zeros"], Tensor { shape: vec![500], data: vec![0.0; 500] });
+        assert_eq!(parse_npz(&bytes).unwrap()["zeros"].tensor, Tensor { shape: vec![500], data: vec![0.0; 500] });
         // Method 12, bzip2, in the local header and in the directory (APPNOTE 4.3.7, 4.3.12).
         let directory = bytes.windows(4).position(|four| four == b"PK\x01\x02").unwrap();
         (bytes[8], bytes[directory + 10]) = (12, 12);

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap, io};
 use safetensors::{Dtype, SafeTensorError, SafeTensors, View};
 
 use super::{
-    Reason,
+    Reason, Stored,
     element::{Element, Endian},
     tensor,
 };
@@ -33,7 +33,7 @@ pub(crate) fn take_header(bytes: &[u8], budget: &mut Budget) -> Result<(), TooCo
 }
 
 /// Reads every tensor, by name.
-pub(super) fn parse(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, Reason> {
+pub(super) fn parse(bytes: &[u8]) -> Result<BTreeMap<String, Stored>, Reason> {
     let mut budget = Budget::of_file(bytes.len());
     take_header(bytes, &mut budget)?;
     let file =

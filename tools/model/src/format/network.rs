@@ -209,8 +209,15 @@ impl Network {
     /// Adds an input port.
     pub fn input(&mut self, name: &str, size: usize) -> Source {
         self.names.insert(name.to_owned());
-        self.inputs.push(Port { name: name.to_owned(), size, from: String::new() });
+        self.inputs.push(Port { name: name.to_owned(), size, ..Port::default() });
         Source { name: name.to_owned(), size, rows: None }
+    }
+
+    /// Sets the number of steps that an input has in one call of the framework.
+    pub fn called_with(&mut self, input: &str, rows: usize) {
+        for port in self.inputs.iter_mut().filter(|port| port.name == input) {
+            port.rows = Some(rows);
+        }
     }
 
     /// The last `rows` steps of `x`, as rows that layers can process in both directions.
@@ -419,7 +426,7 @@ impl Network {
     /// Adds an output port.
     pub fn output(&mut self, name: &str, from: &Source) {
         let size = from.size.saturating_mul(from.rows.unwrap_or(1));
-        self.outputs.push(Port { name: name.to_owned(), size, from: from.name.clone() });
+        self.outputs.push(Port { name: name.to_owned(), size, from: from.name.clone(), rows: None });
     }
 
     /// Whether it has an input port of this name.

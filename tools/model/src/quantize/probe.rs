@@ -162,7 +162,8 @@ fn alone(node: &Node, spec: &CellSpec, candidate: &Candidate, model: &Canonical)
             Alone::WithoutTensor(name) => drop(tensors.remove(name)),
         }
     }
-    let port = |name: &str, size: usize, from: &str| Port { name: name.to_owned(), size, from: from.to_owned() };
+    let port =
+        |name: &str, size: usize, from: &str| Port { name: name.to_owned(), size, from: from.to_owned(), rows: None };
     Canonical {
         architecture: Architecture {
             version: model.architecture.version,

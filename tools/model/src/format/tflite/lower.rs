@@ -193,6 +193,9 @@ impl<'a> Reader<'a> {
         };
         err_if(self.network.has_input(&name), || of("occurs twice".into()))?;
         let source = self.network.input(&name, size);
+        if self.timeline.has(number) {
+            self.network.called_with(&name, rows_and_size(&shape).0);
+        }
         let value = match counts {
             None => {
                 self.floats.insert(name);

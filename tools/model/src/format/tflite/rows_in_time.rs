@@ -12,7 +12,7 @@ use super::layers::Cut;
 use super::lower::{Along, Reader, Trouble, Value};
 use super::options::FUSED;
 use super::schema::{Operator, Type};
-use super::timeline::{Timeline, View, rows_and_size};
+use super::timeline::{Timeline, View, has_rows, rows_and_size};
 use super::unsupported;
 use super::variables::{self, Variables};
 use crate::error::Result;
@@ -209,7 +209,7 @@ impl Reader<'_> {
     /// A concatenation along time.
     fn joined_rows(&mut self, operator: &Operator<'_>, pass: &Pass) -> Result<Option<Vec<Rows>>, Trouble> {
         let shape = self.output_shape(operator)?;
-        if shape.len() < 3 || axis_of(operator.option("axis", 0_i32)?, shape.len()) != Some(1) {
+        if !has_rows(&shape) || axis_of(operator.option("axis", 0_i32)?, shape.len()) != Some(1) {
             return Ok(None);
         }
         fail_if(operator.option(FUSED, 0_i8)? != 0, format_args!("attribute {FUSED} is not 0"))?;
@@ -234,7 +234,7 @@ impl Reader<'_> {
             let (first, behind) = (cut.first as usize, cut.behind as usize);
             match axis {
                 _ if whole => {}
-                1 if fits && shape.len() > 2 => rows = rows[first..behind].to_vec(),
+                1 if fits && has_rows(&shape) => rows = rows[first..behind].to_vec(),
                 _ if fits && is_channels(axis, &shape) => narrow(&mut rows, first, behind - first),
                 _ => return Err(format!("it selects {first} to {behind} of dimension {axis}").into()),
             }
@@ -262,7 +262,7 @@ impl Reader<'_> {
         let sum = sizes.iter().try_fold(0_usize, |all, &size| all.checked_add(size));
         let fits = sum == Some(shape[axis]) && !sizes.contains(&0) && sizes.len() == operator.outputs.len();
         fail_if(!fits, format_args!("it splits {} into {sizes:?}", shape[axis]))?;
-        let (along_time, channels) = (axis == 1 && shape.len() > 2, is_channels(axis, &shape));
+        let (along_time, channels) = (axis == 1 && has_rows(&shape), is_channels(axis, &shape));
         fail_if(!along_time && !channels, format_args!("it splits dimension {axis}"))?;
         let (whole, mut first) = (self.rows_of(number, pass)?, 0);
         let mut lists = Vec::new();
@@ -328,7 +328,8 @@ fn axis_of(axis: i32, dims: usize) -> Option<usize> {
 
 /// Whether a part of this dimension is a part of every row: it is the last, and all others but time are 1.
 fn is_channels(axis: usize, shape: &[usize]) -> bool {
-    axis > 0 && axis + 1 == shape.len() && (shape.len() < 3 || shape[2..axis].iter().all(|&dim| dim == 1))
+    let is_row = |(at, &dim): (usize, &usize)| dim == 1 || at == axis || (at == 1 && has_rows(shape));
+    axis > 0 && axis + 1 == shape.len() && shape.iter().enumerate().all(is_row)
 }
 
 /// Takes `size` elements of every row from `first` on.

@@ -30,10 +30,15 @@ pub fn is_of_variables(operator: &Operator<'_>) -> bool {
     ["CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"].contains(&operator.op)
 }
 
+/// Whether dimension 1 counts rows.
+pub fn has_rows(shape: &[usize]) -> bool {
+    matches!(shape, [1, _, _, ..])
+}
+
 /// Number of rows, and of elements in each. Dimension 1 counts rows if there are dimensions behind it.
 pub fn rows_and_size(shape: &[usize]) -> (usize, usize) {
     match shape {
-        [1, rows, rest @ ..] if !rest.is_empty() => (*rows, rest.iter().product()),
+        [1, rows, rest @ ..] if has_rows(shape) => (*rows, rest.iter().product()),
         all => (1, all.iter().product()),
     }
 }

@@ -1,0 +1,95 @@
+//! `run` of streaming TFLite models: steps and calls, real values and integers.
+
+use std::path::Path;
+
+use tidegate_model::canonical::Tensor;
+use tidegate_model::data::{UNNAMED, read_tensors, write_tensors};
+
+use super::Workplace;
+
+/// Features of a step, and steps of a call.
+const SIZE: usize = 4;
+const ROWS: usize = 3;
+const CALLS: usize = 9;
+const SEQUENCES: usize = 3;
+
+/// A file of LiteRT's recorded sequences, or their model.
+fn recorded(end: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/frameworks/tflite");
+    folder.join(format!("integer_rings_of_3.{end}")).display().to_string()
+}
+
+/// TFLite's integers of the first sequence.
+fn integers(end: &str) -> Vec<f32> {
+    let Tensor { data, .. } = read_tensors(Path::new(&recorded(end))).unwrap().pop_first().unwrap().1;
+    let sequence = data.len() / SEQUENCES;
+    data[..sequence].to_vec()
+}
+
+/// An `.npy` file of int8.
+fn int8(shape: &str, values: &[f32]) -> Vec<u8> {
+    let header = format!("{{'descr': '|i1', 'fortran_order': False, 'shape': ({shape}), }}");
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16 + 1).to_le_bytes());
+    bytes.extend(header.bytes());
+    bytes.push(b'\n');
+    bytes.extend(values.iter().map(|&value| (value as i8).cast_unsigned()));
+    bytes
+}
+
+#[test]
+fn steps_calls_and_integers_of_a_streaming_model_give_the_outputs_of_litert() {
+    let here = Workplace::new();
+    let (model, input) = (recorded("tflite"), integers("in.safetensors"));
+    assert_eq!(input.len(), CALLS * ROWS * SIZE);
+    let inspected = here.json(&["inspect", &model, "--json"]);
+    let port = |of: &str| {
+        let number = |name: &str| inspected[of][0][name].as_f64().unwrap() as f32;
+        (number("scale"), number("zero_point"))
+    };
+    let (scale, zero_point) = port("outputs");
+    let expected: Vec<f32> = integers("out.safetensors").iter().map(|value| (value - zero_point) * scale).collect();
+    let check = |name: &str| {
+        here.succeed(&["run", &model, "--input", name, "--output", "out.npy"]);
+        let given = read_tensors(&here.path("out.npy")).unwrap().remove(UNNAMED).unwrap();
+        assert_eq!(given.shape, [CALLS, 3], "{name}");
+        assert_eq!(given.data, expected, "{name}");
+    };
+    here.write("steps.npy", int8(&format!("{}, {SIZE}", CALLS * ROWS), &input));
+    check("steps.npy");
+    here.write("calls.npy", int8(&format!("{CALLS}, 1, {ROWS}, {SIZE}"), &input));
+    check("calls.npy");
+    let (scale, zero_point) = port("inputs");
+    let real = |shape: Vec<usize>| {
+        let data = input.iter().map(|value| (value - zero_point) * scale).collect();
+        [(UNNAMED.to_owned(), Tensor { shape, data })].into()
+    };
+    write_tensors(&here.path("real.npy"), &real(vec![CALLS, ROWS, SIZE])).unwrap();
+    check("real.npy");
+    write_tensors(&here.path("rows.csv"), &real(vec![CALLS * ROWS, SIZE])).unwrap();
+    check("rows.csv");
+}
+
+#[test]
+fn steps_that_do_not_fill_a_call_are_dropped_with_a_note() {
+    let here = Workplace::new();
+    let (model, input) = (recorded("tflite"), integers("in.safetensors"));
+    let run = |steps: usize| {
+        here.write("steps.npy", int8(&format!("{steps}, {SIZE}"), &input[..steps * SIZE]));
+        let done = here.run(&["run", &model, "--input", "steps.npy", "--output", "out.npy", "--state-out", "s"]);
+        (done.status.success(), String::from_utf8(done.stderr).unwrap())
+    };
+    let (succeeded, said) = run(12);
+    assert!(succeeded && said.is_empty(), "{said}");
+    let (state, output) = (here.read("s"), here.read("out.npy"));
+    let (succeeded, said) = run(14);
+    assert!(succeeded, "{said}");
+    assert_eq!(said, "note: steps.npy: 2 steps at the end do not fill a call of 3, and are dropped\n");
+    assert!(here.read("s") == state && here.read("out.npy") == output, "the dropped steps changed the result");
+    let (succeeded, said) = run(2);
+    assert!(!succeeded && said.contains("has 2 steps of the input") && said.contains("a call of the model takes 3"));
+    here.write("calls.npy", int8(&format!("4, 2, {SIZE}"), &input[..8 * SIZE]));
+    let done = here.run(&["run", &model, "--input", "calls.npy"]);
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(!done.status.success() && said.contains("takes [steps, 4] or [calls, 3, 4]"), "{said}");
+}
