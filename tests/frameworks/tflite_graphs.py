@@ -151,33 +151,48 @@ def depthwise_of(graph, x, kernel, multiplier=1, stride=1, dilation=1, padding=1
     )
 
 
+def multiplier(scale):
+    fraction, exponent = np.frexp(float(scale))
+    return int(np.floor(fraction * 2**31 + 0.5)), int(exponent)
+
+
 def requantized(x, scale):
     """TFLite's product with a scale, rounded twice."""
-    fraction, exponent = np.frexp(float(scale))
-    factor = int(np.floor(fraction * 2**31 + 0.5))
-    product = ((x << max(int(exponent), 0)) * factor + (1 << 30)) >> 31
-    divisor = 1 << max(-int(exponent), 0)
+    factor, exponent = multiplier(scale)
+    product = ((x << max(exponent, 0)) * factor + (1 << 30)) >> 31
+    divisor = 1 << max(-exponent, 0)
     return np.sign(product) * ((np.abs(product) + divisor // 2) // divisor)
 
 
-def multiplied_in_f32(rng):
-    """A product that another precision of the scales' quotient would change."""
+def requantized_once(x, scale):
+    factor, exponent = multiplier(scale)
+    return (x * factor + (1 << (30 - exponent))) >> (31 - exponent)
+
+
+def telling(rng, name):
+    """A product that another precision of its scales would change, or a sum that another rounding would."""
     while True:
         state = rng.bit_generator.state
         graph = Graph(rng)
-        x, by, y, values = constant_of(graph, "MUL", [1, 256, 5], [5])
-        a, b, c = (graph.quantization(tensor)[0] for tensor in (x, by, y))
-        products = (np.arange(-128, 128)[:, None] - graph.quantization(x)[1]) * (values.astype(int) - graph.quantization(by)[1])
-        of = [requantized(products, quotient) + graph.quantization(y)[1] for quotient in (a * b / c, float(a) * float(b) / float(c))]
-        if np.any(np.clip(of[0], -128, 127) != np.clip(of[1], -128, 127)):
+        tensors, values = constant_of(graph, name, [1, 256, 5], [5])
+        (a, zero_a), (b, zero_b), (c, zero_c) = (graph.quantization(tensor) for tensor in tensors)
+        x, values = np.arange(-128, 128)[:, None] - zero_a, values.astype(int) - zero_b
+        if name == "MUL":
+            of = [requantized(x * values, quotient) for quotient in (a * b / c, float(a) * float(b) / float(c))]
+        else:
+            a, b, c = float(a), float(b), float(c)
+            unit = 2 * max(a, b)
+            terms = requantized(x << 20, a / unit) + requantized(values << 20, b / unit)
+            of = [requantize(terms, unit / (2**20 * c)) for requantize in (requantized, requantized_once)]
+        if np.any(np.diff([np.clip(one + zero_c, -128, 127) for one in of], axis=0)):
             rng.bit_generator.state = state
-            return by_constant(rng, "MUL", 5)
+            return by_constant(rng, name, 5)
 
 
 def by_constant(rng, name, channels, fused=NONE, first=False):
     """A product or sum with a constant for each channel, for each of the 256 integers."""
     graph = Graph(rng)
-    x, by, y, _ = constant_of(graph, name, [1, 256, channels], [channels] if channels > 1 else [])
+    (x, by, y), _ = constant_of(graph, name, [1, 256, channels], [channels] if channels > 1 else [])
     options = dict(MUL="MulOptions", ADD="AddOptions", SUB="SubOptions")[name]
     graph.operator(name, [by, x] if first else [x, by], [y], 2, options=options, fusedActivationFunction=fused)
     inputs = np.repeat(np.arange(-128, 128), channels)
@@ -185,7 +200,7 @@ def by_constant(rng, name, channels, fused=NONE, first=False):
 
 
 def constant_of(graph, name, shape, constant):
-    """A value, a constant, their result, and the integers of the constant."""
+    """A value, a constant and their result, and the integers of the constant."""
     rng = graph.rng
     x = graph.value(shape)
     values = draw(rng, constant).astype("i1")
@@ -193,7 +208,7 @@ def constant_of(graph, name, shape, constant):
     spread = {"MUL": graph.quantization(x)[0] * scale * rng.uniform(40, 200)}.get(name, scale * rng.uniform(0.6, 2))
     y = graph.value(shape, scale=np.float32(spread))
     by = graph.tensor(constant, "i1", scale, int(rng.integers(-128, 128)), values)
-    return x, by, y, values
+    return (x, by, y), values
 
 
 class Rings(Graph):
@@ -358,8 +373,9 @@ SAMPLE = [
     ("integer_rings_of_3", rings, dict(form="old", new=3)),
     ("integer_rings_of_4", rings, dict(form="all", new=4)),
     ("integer_rings_of_all", rings, dict(form="all", new=1)),
-    ("integer_multiply_precise", multiplied_in_f32, dict()),
+    ("integer_multiply_precise", telling, dict(name="MUL")),
     ("float_rings", rings, dict(form="old", new=2, floats=True)),
+    ("integer_add_precise", telling, dict(name="ADD")),
 ]
 
 
