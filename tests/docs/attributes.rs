@@ -74,7 +74,7 @@ pub fn archive(name: &str) -> (Record, BTreeMap<String, Vec<u8>>) {
 
 /// The output of a model for all steps, and at the end of the sequence.
 fn run(model: &Canonical, rows: &[Vec<f32>]) -> Vec<f32> {
-    let image = AlignedBytes::pack(model, Numeric::F32);
+    let image = AlignedBytes::pack(model, model.architecture.numeric_or(Numeric::F32));
     let model = image.model();
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
     let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");

@@ -3,7 +3,11 @@
 use super::{Hostile, hostile};
 
 pub fn all() -> Vec<Hostile> {
-    vec![hostile("shared_operator.tflite", shared_operator()), hostile("shared_weights.tflite", shared_weights())]
+    vec![
+        hostile("shared_operator.tflite", shared_operator()),
+        hostile("shared_weights.tflite", shared_weights()),
+        hostile("split_rows.tflite", split_rows()),
+    ]
 }
 
 /// Writes FlatBuffers: tables, whose fields have four bytes each, and vectors. Offsets are set once their targets exist.
@@ -57,29 +61,42 @@ fn slot(table: usize, k: usize) -> usize {
     table + 4 + 4 * k
 }
 
-/// A model of `operators` fully connected layers, all one table that reads the tensors `ports`. Tensor 0 is `[1, size]`,
-/// the input, the output and what each layer writes; tensor 1 is `[size, size]` with `data`.
-fn model(operators: usize, ports: &[u32], size: u32, data: &[u8]) -> Vec<u8> {
-    const FULLY_CONNECTED: u32 = 9;
-    const TENSORS: usize = 2;
+/// A number of operators that are all one table.
+struct Shared<'a> {
+    count: usize,
+    code: u32,
+    /// Numbers of tensors.
+    inputs: &'a [u32],
+    /// Numbers of tensors.
+    outputs: &'a [u32],
+}
+
+/// Dimensions and type of a tensor, and the number of its buffer: 0 without data.
+type Tensor<'a> = (&'a [u32], u32, u32);
+
+/// A model whose input and whose output is tensor 0. Buffer 1 holds `data`.
+fn model(tensors: &[Tensor<'_>], operators: &[Shared<'_>], data: &[u8]) -> Vec<u8> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
     let mut flat = Flat::new();
     let root = flat.table(&[(0, 3), (1, 0), (2, 0), (4, 0)]);
     flat.point(0, root);
-    let codes = flat.shared(1);
+    let codes = flat.shared(operators.len());
     flat.point(slot(root, 1), codes);
-    let of = flat.table(&[(0, FULLY_CONNECTED)]);
-    flat.point_all(codes, 1, of);
+    for (k, operator) in operators.iter().enumerate() {
+        // The older number has one byte; the newer one is field 3.
+        let of = flat.table(&[(0, operator.code.min(127)), (3, operator.code)]);
+        flat.point(codes + 4 + 4 * k, of);
+    }
     let graphs = flat.shared(1);
     flat.point(slot(root, 2), graphs);
     let graph = flat.table(&[(0, 0), (1, 0), (2, 0), (3, 0)]);
     flat.point_all(graphs, 1, graph);
-    let all = flat.shared(TENSORS);
+    let all = flat.shared(tensors.len());
     flat.point(slot(graph, 0), all);
-    for (k, shape) in [[1, size], [size, size]].iter().enumerate() {
-        let tensor = flat.table(&[(0, 0), (1, 0), (2, k as u32), (3, 0)]);
+    for (k, (shape, of, buffer)) in tensors.iter().enumerate() {
+        let tensor = flat.table(&[(0, 0), (1, *of), (2, *buffer), (3, 0)]);
         flat.point(all + 4 + 4 * k, tensor);
-        let dims = flat.vector(2, &words(shape));
+        let dims = flat.vector(shape.len(), &words(shape));
         flat.point(slot(tensor, 0), dims);
         let name = flat.vector(1, b"t\0\0\0");
         flat.point(slot(tensor, 3), name);
@@ -88,15 +105,17 @@ fn model(operators: usize, ports: &[u32], size: u32, data: &[u8]) -> Vec<u8> {
         let port = flat.vector(1, &words(&[0]));
         flat.point(slot(graph, k), port);
     }
-    let list = flat.shared(operators);
+    let list = flat.shared(operators.iter().map(|operator| operator.count).sum());
     flat.point(slot(graph, 3), list);
-    let operator = flat.table(&[(1, 0), (2, 0), (8, 0)]);
-    flat.point_all(list, operators, operator);
-    let inputs = flat.vector(ports.len(), &words(ports));
-    let output = flat.vector(1, &words(&[0]));
-    let intermediates = flat.vector(256, &words(&[0; 256]));
-    for (k, to) in [inputs, output, intermediates].into_iter().enumerate() {
-        flat.point(slot(operator, k), to);
+    let mut before = 0;
+    for (k, Shared { count, inputs, outputs, .. }) in operators.iter().enumerate() {
+        let operator = flat.table(&[(1, 0), (2, 0), (8, 0), (0, k as u32)]);
+        flat.point_all(list + 4 * before, *count, operator);
+        before += count;
+        for (k, ports) in [*inputs, *outputs, &[0; 256]].into_iter().enumerate() {
+            let ports = flat.vector(ports.len(), &words(ports));
+            flat.point(slot(operator, k), ports);
+        }
     }
     let buffers = flat.shared(2);
     flat.point(slot(root, 3), buffers);
@@ -107,12 +126,28 @@ fn model(operators: usize, ports: &[u32], size: u32, data: &[u8]) -> Vec<u8> {
     flat.0
 }
 
+/// Fully connected layers from tensor 0 to itself. The weights are tensor 1.
+fn layers(count: usize, inputs: &[u32], size: u32, data: &[u8]) -> Vec<u8> {
+    let tensors: [Tensor<'_>; 2] = [(&[1, size], 0, 0), (&[size, size], 0, 1)];
+    model(&tensors, &[Shared { count, code: 9, inputs, outputs: &[0] }], data)
+}
+
 /// 16,384 operators of 256 inputs and 256 intermediates, all one table.
 fn shared_operator() -> Vec<u8> {
-    model(16_384, &[0; 256], 2, &[0; 16])
+    layers(16_384, &[0; 256], 2, &[0; 16])
 }
 
 /// Layers that share a matrix of 1,000 by 1,000 weights.
 fn shared_weights() -> Vec<u8> {
-    model(1_000, &[0, 1], 1000, &[0; 4_000_000])
+    layers(1_000, &[0, 1], 1000, &[0; 4_000_000])
+}
+
+/// `SPLIT` of 262,144 rows of time into 256 channels, 1,000 times. A variable, which only the last operator names, makes
+/// them rows.
+fn split_rows() -> Vec<u8> {
+    const INT32: u32 = 2;
+    const ROWS: u32 = 1 << 18;
+    let tensors: [Tensor<'_>; 3] = [(&[1, ROWS, 256], 0, 0), (&[1], INT32, 1), (&[1, ROWS, 1], 0, 0)];
+    let split = Shared { count: 1000, code: 49, inputs: &[1, 0], outputs: &[2; 256] };
+    model(&tensors, &[split, Shared { count: 1, code: 142, inputs: &[], outputs: &[2] }], &2_u32.to_le_bytes())
 }

@@ -99,7 +99,7 @@ impl Reader<'_> {
 
     /// The fused activation of an operator, as a layer.
     fn activated(&mut self, operator: &Operator<'_>, x: Value) -> Refused {
-        let of = operator.activation()?;
+        let of = operator.limit()?;
         if of == Activation::Identity {
             return Ok(x);
         }

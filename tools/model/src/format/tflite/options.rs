@@ -90,12 +90,22 @@ impl Operator<'_> {
         fail_if(other, format_args!("its options are of type {}, not {of}", self.options_type))?;
         let bias = self.option("quantized_bias_type", 0_i8)?;
         fail_if(!BIAS_TYPES.contains(&bias), format_args!("attribute quantized_bias_type is {bias}, not int32"))?;
-        Ok(())
+        let outputs = self.outputs.len();
+        let splits = self.option("num_splits", outputs as i32)?;
+        let misfit = usize::try_from(splits) != Ok(outputs);
+        Ok(fail_if(misfit, format_args!("attribute num_splits is {splits}, but it has {outputs} outputs"))?)
     }
 
     /// The fused activation of an operator of floats.
     pub fn activation(&self) -> Result<Activation, Trouble> {
         let code = self.option(FUSED, 0_i8)?;
         Ok(activation(code).ok_or_else(|| format!("attribute {FUSED} is {code}"))?)
+    }
+
+    /// The fused activation of an operator of floats that only limits its output: the interpreter ignores `TANH`.
+    pub fn limit(&self) -> Result<Activation, Trouble> {
+        let of = self.activation()?;
+        fail_if(of == Activation::Tanh, format_args!("attribute {FUSED} is TANH, which is not supported"))?;
+        Ok(of)
     }
 }

@@ -72,7 +72,7 @@ impl Reader<'_> {
         filters: Filters,
     ) -> Result<Rows, Trouble> {
         let Some(input) = input else {
-            let activation = operator.activation()?;
+            let activation = operator.limit()?;
             let (shape, weights) = filters.first(self.floats(operator, 1)?.ok_or("its weights are missing")?)?;
             let bias = self.floats(operator, 2)?.map(|(_, data)| data);
             return Ok(Rows { shape, weights, bias, activation, integers: None });

@@ -35,9 +35,10 @@ impl Variables {
 /// The name of the variable that a `VAR_HANDLE` refers to.
 pub fn name_of(operator: &Operator<'_>) -> Result<String, Trouble> {
     let name = operator.text_option("shared_name")?;
-    fail_if(name.is_empty(), "its variable has no name")?;
+    fail_if(name.is_empty(), "attribute shared_name is empty")?;
     let container = operator.text_option("container")?;
-    Ok(if container.is_empty() { name } else { format!("{container}/{name}") })
+    fail_if(!container.is_empty(), format_args!("attribute container is {container:?}, which is not supported"))?;
+    Ok(name)
 }
 
 impl Reader<'_> {
@@ -45,7 +46,7 @@ impl Reader<'_> {
     pub fn call_once(&mut self, operator: &Operator<'_>, variables: &mut Variables) -> Result<(), Trouble> {
         let index = operator.option("init_subgraph_index", 0_i32)?;
         let index = usize::try_from(index).map_err(|_| format!("it calls graph {index}"))?;
-        fail_if(index == 0, "it calls the graph that it is in")?;
+        fail_if(index == 0, "it calls the graph that it is in (attribute init_subgraph_index is 0)")?;
         if variables.called.contains(&index) {
             return Ok(());
         }
