@@ -67,14 +67,6 @@ def operators(graph, name, of):
     return [found for found in of.operators if codes[found.opcodeIndex] == getattr(BuiltinOperator, name)]
 
 
-def split(graph, x, sizes, name):
-    if name == "SPLIT_V":
-        return graph.split(x, sizes)
-    parts = [graph.tensor([1, 1, 1, size], "i1", *graph.quantization(x)) for size in sizes]
-    graph.operator("SPLIT", [graph.constant(3), x], parts, 2, options="SplitOptions", numSplits=len(sizes))
-    return parts
-
-
 def variables(graph, name, **options):
     """Three rings of three rows of two channels, a slice of one, and a variable that is read behind its assignment.
 
@@ -82,7 +74,7 @@ def variables(graph, name, **options):
     that of a variable wherever it is named.
     """
     x = graph.value([1, 1, 1, 6], 5, SCALE)
-    rings = [graph.ring(part, 3) for part in split(graph, x, [2, 2, 2], name)]
+    rings = [graph.ring(part, 3) for part in graph.split(x, [2, 2, 2], "SPLIT_V" if name == "SPLIT_V" else "SPLIT")]
     for handle, value in graph.behind:
         graph.operator("ASSIGN_VARIABLE", [handle, value], [])
     # Graph 1 does nothing, and graph 3 is graph 2.

@@ -269,11 +269,13 @@ class Rings(Graph):
             fusedActivationFunction=fused, dilationWFactor=1, dilationHFactor=1,
         )
 
-    def split(self, x, sizes):
-        """Its channels in parts of these sizes."""
+    def split(self, x, sizes, name="SPLIT_V"):
+        """Its channels in parts of these sizes, which are equal for SPLIT."""
         shape = self.shape(x)
         parts = [self.tensor([*shape[:3], size], "i1", *self.quantization(x)) for size in sizes]
-        self.operator("SPLIT_V", [x, self.constant(sizes), self.constant(3)], parts, 2, options="SplitVOptions", numSplits=len(sizes))
+        inputs = [self.constant(3), x] if name == "SPLIT" else [x, self.constant(sizes), self.constant(3)]
+        options = dict(SPLIT="SplitOptions", SPLIT_V="SplitVOptions")[name]
+        self.operator(name, inputs, parts, 2, options=options, numSplits=len(sizes))
         return parts
 
     def dense(self, x, units):
@@ -291,7 +293,7 @@ class Rings(Graph):
         return self.content(x, y)
 
 
-def rings(rng, form, new, floats=False):
+def rings(rng, form, new, floats=False, split="SPLIT_V"):
     """A streaming network of convolutions whose calls take `new` rows."""
     graph = Rings(rng, form, floats)
     features, filters, calls = (int(size) for size in rng.integers([2, 2, 8], [9, 6, 12]))
@@ -300,7 +302,7 @@ def rings(rng, form, new, floats=False):
     graph.operator("RESHAPE", [input, graph.constant([1, new, 1, features])], [x], options="ReshapeOptions", newShape=[1, new, 1, features])
     x = graph.conv(graph.ring(x, new + int(rng.integers(1, 4))), 2 * filters)
     ring = graph.ring(x, 5)
-    one, other = graph.split(ring, [filters, filters])
+    one, other = graph.split(ring, [filters, filters], split)
     short = int(rng.integers(1, 5))
     one = depthwise_of(graph, graph.slice(one, -short, short), [short, 1])
     other = depthwise_of(graph, other, [5, 1])
@@ -376,6 +378,7 @@ SAMPLE = [
     ("integer_multiply_precise", telling, dict(name="MUL")),
     ("float_rings", rings, dict(form="old", new=2, floats=True)),
     ("integer_add_precise", telling, dict(name="ADD")),
+    ("integer_rings_of_halves", rings, dict(form="old", new=2, split="SPLIT")),
 ]
 
 
