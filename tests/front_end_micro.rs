@@ -107,9 +107,9 @@ fn tables_are_those_of_tensorflow_lite_micro() {
 }
 
 fn crc32(bytes: &[u8]) -> u32 {
-    !bytes
-        .iter()
-        .fold(u32::MAX, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), |crc, _| crc >> 1 ^ 0xedb8_8320 * (crc & 1)))
+    !bytes.iter().fold(u32::MAX, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 * (crc & 1)))
+    })
 }
 
 #[test]
