@@ -1,12 +1,7 @@
 //! From the energy of a channel to its feature: root, noise reduction, gain control, logarithm.
 
-use super::section::Tables;
+use super::section::{SCALE_BITS, SHARE_BITS, Tables};
 use crate::front_end::section::Halves;
-
-/// Fraction bits of the smoothing factors and of the least share of the signal.
-pub const SHARE_BITS: u32 = 14;
-/// Fraction bits of the conversion to the input's scale.
-pub const SCALE_BITS: u32 = 18;
 
 /// A feature of the channel `index`, before its conversion to the scale of the input: the logarithm of its energy, at
 /// most 1420. `estimate` is the noise that was estimated so far; `shift` is that of the samples.

@@ -1,6 +1,5 @@
 //! The settings and tables of TensorFlow Lite Micro's front end, in the same section.
 
-use super::channel::SHARE_BITS;
 use crate::front_end::section::{Halves, field};
 use crate::front_end::settings::{FrontEndError, Method, MfccSettings};
 use crate::image::read::{f32_at, slice, u16_at, u32_at};
@@ -24,12 +23,17 @@ pub(super) mod more {
 /// Values of the table of gains: those of 0 and 1, and three for each octave from 2 to 2^32.
 pub(super) const GAINS: usize = 2 + 3 * 31;
 
+/// Fraction bits of the smoothing factors and of the least share of the signal.
+pub const SHARE_BITS: u32 = 14;
+/// Fraction bits of the conversion to the input's scale.
+pub const SCALE_BITS: u32 = 18;
+
 /// The tables, all checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Tables<'a> {
     /// The scale of the features as the bits of an f32, because this module computes nothing in floats.
     pub scale_bits: u32,
-    /// Factor of a raw feature, · 2^[`SCALE_BITS`](super::channel::SCALE_BITS), and the term added to the product.
+    /// Factor of a raw feature, · 2^[`SCALE_BITS`], and the term added to the product.
     pub multiplier: u32,
     pub addend: u32,
     /// Greatest integer feature.

@@ -4,7 +4,7 @@
 
 use core::f64::consts::TAU;
 
-use super::channel::SCALE_BITS;
+use super::section::SCALE_BITS;
 use super::section::{FACTOR_END, GAINS, ONE, more, section_len};
 use crate::front_end::settings::{FrontEndError, MOST_BANDS, Method, MfccSettings};
 
