@@ -109,7 +109,8 @@ impl Twin {
         let estimate = word(mean >> 14);
         self.estimates[channel] = estimate;
         let kept = (scaled - scaled.min(estimate)) >> self.smoothing_bits;
-        let mut signal = kept.max((signal * self.least) >> 14);
+        let least = (signal * self.least) >> 14;
+        let mut signal = if kept < least { least } else { kept };
         if !self.gain.is_empty() {
             let ratio = word((u128::from(signal) * u128::from(self.gain_of(estimate) as u32)) >> self.snr_shift);
             signal = if ratio < 8192 { (ratio * ratio) >> 20 } else { (ratio >> 6) - 64 };

@@ -67,9 +67,8 @@ pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
 
 /// One step. `x` is `[rows, row]`, `y` is `[rows, part]`.
 pub(crate) fn step<E: Copy>(node: &Node<'_>, io: Io<'_, E>) {
-    let [row, part] = [node.dim(&ROW), node.dim(&PART)].map(|size| size.max(1));
-    let first = node.extent(extent::FIRST);
-    for (y, x) in io.y.chunks_mut(part).zip(io.x.chunks(row)) {
+    let (row, part, first) = (node.dim(&ROW), node.dim(&PART), node.extent(extent::FIRST));
+    for (y, x) in io.y.chunks_mut(part.max(1)).zip(io.x.chunks(row.max(1))) {
         copy(y, x.get(first..).unwrap_or_default());
     }
 }
