@@ -141,7 +141,7 @@ impl Sample {
         self.options.description.as_ref().map_or_else(Vec::new, |description| description.layers.clone())
     }
 
-    /// Its layer at `at` with other arguments, and with another class.
+    /// The sample with other arguments, or another class, for the layer at `at`.
     fn given(&self, at: usize, args: Args) -> Given<'static> {
         let sample = self.clone();
         let import = move |class: &str, args: &Args| {

@@ -153,7 +153,7 @@ fn known(bases: &[Base<'_>], words: &BTreeSet<String>) -> BTreeSet<String> {
     found
 }
 
-/// What another value of an argument does.
+/// The effect of another value of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
     /// The model differs, or the tensors no longer fit.

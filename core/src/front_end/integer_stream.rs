@@ -7,7 +7,8 @@ use crate::error::BufferTooSmall;
 /// A stream of samples that is converted to frames of integer features, each divided by the scale of the model's input:
 /// the input of [`Model::step_i16`](crate::Model::step_i16). It uses no floating point.
 ///
-/// It is used as [`FrontEnd`](super::FrontEnd) is. The features do not depend on how the samples are divided into calls.
+/// The calls are those of [`FrontEnd`](super::FrontEnd). The features do not depend on how the samples are divided into
+/// calls.
 #[derive(Debug)]
 pub struct IntegerFrontEnd<'a, 'b> {
     mfcc: IntegerMfcc<'a>,

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The features are those of TensorFlow's `AudioSpectrogram` (with `magnitude_squared`) followed by `Mfcc`, or those of
-//! sonopy, the front end of Mycroft Precise. [`Method::Micro`] is another chain. [`MfccSettings`] describes them, [`Mfcc`] is the image section with the
-//! settings and their tables, in f32 or in integers, and [`FrontEnd`] or [`IntegerFrontEnd`] is the stream. The tables
-//! come from the image, so that every target computes the same bits.
+//! sonopy, the front end of Mycroft Precise. [`Method::Micro`] is another chain. [`MfccSettings`] describes them, [`Mfcc`]
+//! is the image section with the settings and their tables, in f32 or in integers, and [`FrontEnd`] or
+//! [`IntegerFrontEnd`] is the stream. The tables come from the image, so that every target computes the same bits.
 //!
 //! | file | contents |
 //! |---|---|

@@ -139,7 +139,7 @@ fn greeted(stream: Wire) -> Option<(Channel<Wire>, Greeting)> {
     pending.greeting(&Secret::fixed(SECRET)).ok()
 }
 
-/// What the processes of a training send each other. Returns whether it succeeds; otherwise the error is a line.
+/// Runs the messages between the processes of a training. Returns whether they succeed. An error is one line.
 fn talk(mut world: World<Wire>) -> bool {
     let mut all = || {
         let shared = world.share(b"the bytes of rank 0".to_vec())?;

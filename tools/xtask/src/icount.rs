@@ -50,7 +50,7 @@ struct Record {
     parse: Vec<Parse>,
 }
 
-/// What is counted on the machines.
+/// The counts of one run on all machines.
 #[derive(Default)]
 struct Counts {
     figures: Vec<Figure>,

@@ -87,7 +87,7 @@ pub fn is_audio(path: &Path) -> bool {
 /// A tensor of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
-    /// Its numbers as `f32`.
+    /// The numbers of the tensor as `f32`.
     pub tensor: Tensor,
     /// Whether the file stores them as 8-bit signed integers.
     pub is_int8: bool,

@@ -79,7 +79,7 @@ pub(super) fn part(json: &Json) -> Result<Part<'_>> {
     Ok(Part { name, class, config, calls })
 }
 
-/// What Keras writes about a layer or model beside its arguments.
+/// The keys that Keras writes beside the arguments of a layer or model.
 pub(super) const PART_KEYS: &[&str] = &[
     "class_name",
     "config",

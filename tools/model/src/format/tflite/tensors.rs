@@ -1,4 +1,4 @@
-//! What operators read: shapes, quantization, computed values, and constants.
+//! The operands of operators: shapes, quantization, computed values, and constants.
 
 use super::integers::Counts;
 use super::lower::{Reader, Trouble, Value};
