@@ -67,7 +67,10 @@ fn settings_that_rtneural_ignores_are_refused_by_name() {
         (gru(|layer| layer["weights"][1][2] = json!(1.0)), "a list holds both numbers and lists"),
         (gru(|layer| layer["weights"][1][3] = json!([1.0])), "lists of 1 and of 24 elements have the same depth"),
         (gru(|layer| layer["weights"][2][0][0] = json!(1e39)), "does not fit 32 bits"),
-        (changed("gru", |json| json["in_skip"] = json!(1)), r#"field "in_skip" beside the layers"#),
+        (changed("gru", |json| json["in_clip"] = json!(1)), r#"field "in_clip" beside the layers"#),
+        (changed("gru", |json| json["in_skip"] = json!(2)), "in_skip = 2, other than 0 and 1,"),
+        (changed("gru", |json| json["in_gain"] = json!(1e9)), "in_gain is 1000000000, not from -120 to 120 dB"),
+        (changed("gru", |json| json["input_batch"] = json!([0.0])), "input_batch and output_batch without the other"),
         (changed("gru", |json| json["in_shape"] = json!([null, null, null])), "a frame must have 1 to"),
         (changed("gru", |json| json["layers"] = json!([])), "layers is empty"),
     ] {
@@ -136,6 +139,15 @@ fn corpus() -> Corpus {
             .map(|name| (format!("{name}_json"), seed(0, b"", &file(name))))
             .into();
     seeds.insert("state_dict".to_owned(), seed(0, b"", &state_dict("torch/tensors_gru.safetensors")));
+    let small = |name: &str| {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data/small/deployed/amps");
+        std::fs::read(folder.join(name)).unwrap()
+    };
+    seeds.insert("guitarml_json".to_owned(), seed(0, b"", &small("gru8_ts9_pytorch.json")));
+    let mut amplifier: Json = serde_json::from_slice(&small("lstm.nam")).unwrap();
+    // Its initial states.
+    (60..66).for_each(|k| amplifier["weights"][k] = json!(0.0));
+    seeds.insert("nam".to_owned(), seed(0, b"", &serde_json::to_vec(&amplifier).unwrap()));
     Corpus { target: "import_rtneural", seeds }
 }
 

@@ -205,6 +205,12 @@ def write_wake_words(data, folder):
         write(target / name, (source / name).read_bytes())
 
 
+def write_amps(data, folder):
+    names = ["lstm.nam", "LICENSE.NAM", "gru8_ts9_pytorch.json", "lstm8_ts9_pytorch.json", "LICENSE.GuitarML"]
+    for name in names:
+        write(folder / "deployed/amps" / name, (data / "deployed/amps" / name).read_bytes())
+
+
 def write_digits(data, folder):
     # Bytes of a digit in each file.
     sizes = {
@@ -238,6 +244,7 @@ def main():
     write_silero(data, folder)
     write_dtln(data, folder)
     write_wake_words(data, folder)
+    write_amps(data, folder)
     write_digits(data, folder)
     write_vowels(data, folder)
 

@@ -10,6 +10,8 @@ mod hello_edge;
 mod hello_edge_integer;
 #[path = "../import.rs"]
 mod import;
+#[path = "../import_amps.rs"]
+mod import_amps;
 #[path = "../import_graph.rs"]
 mod import_graph;
 #[path = "../import_keras.rs"]

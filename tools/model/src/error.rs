@@ -125,7 +125,7 @@ impl ImportError {
             Self::TooLarge { .. } => "models for microcontrollers are smaller; is this the right file?",
             Self::NotReadYet { .. } | Self::Unrecognized => {
                 "give a Keras .h5 or .keras, a PyTorch state dict, a TensorFlow checkpoint or .pb graph, an ONNX .onnx, \
-                 a TFLite .tflite, an RTNeural .json, an RNNoise .rnn, or a canonical .safetensors"
+                 a TFLite .tflite, an RTNeural or GuitarML .json, a .nam, an RNNoise .rnn, or a canonical .safetensors"
             }
             Self::Truncated { .. } | Self::Malformed { .. } => "copy or export the file again",
             Self::UnreadOp { .. } | Self::Node { .. } | Self::Unsupported(_) => {

@@ -11,8 +11,8 @@ use super::{Outcome, check_outputs, layers, print_notes};
 /// Converts a foreign model to a canonical model (safetensors)
 ///
 /// Reads frozen TensorFlow 1 graphs (.pb), TensorFlow checkpoints (prefix, index file or folder), Keras models and
-/// weights (.h5, .keras), PyTorch state dicts (.pt, .pth, .safetensors), ONNX (.onnx), TFLite (.tflite), RTNeural
-/// (.json), RNNoise weights (.rnn) and canonical models.
+/// weights (.h5, .keras), PyTorch state dicts (.pt, .pth, .safetensors), ONNX (.onnx), TFLite (.tflite), RTNeural and
+/// GuitarML (.json), Neural Amp Modeler (.nam), RNNoise weights (.rnn) and canonical models.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   tidegate import assets/hello_edge/GRU_S.pb -o gru_s.safetensors

@@ -102,6 +102,7 @@ fn the_page_of_rtneural_runs() {
         &[
             ("amplifier.json", "tests/frameworks/rtneural/lstm.json"),
             ("effect.json", "tests/frameworks/rtneural/full.json"),
+            ("pedal.json", "tests/data/small/deployed/amps/lstm8_ts9_pytorch.json"),
         ],
     );
 }

@@ -4,6 +4,7 @@
 mod activation;
 mod arch;
 mod archive;
+mod array;
 mod axis;
 mod baselines;
 mod build;
@@ -15,10 +16,14 @@ mod cudnn;
 pub mod description;
 mod edgeml;
 pub mod families;
+mod fields;
 pub mod graphdef;
+mod guitarml;
+mod json;
 mod keras;
 mod layer;
 mod mingru;
+mod nam;
 mod ncps;
 mod network;
 pub mod onnx;
@@ -132,7 +137,7 @@ pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<
             tf1::import_graph(&graphdef::decode(bytes)?, name, options.window)
         }
         Some(Kind::Hdf5) => keras::import_hdf5(bytes, name, options),
-        Some(Kind::Json) => rtneural::import(bytes, name, options),
+        Some(Kind::Json) => json::import(bytes, name, options),
         Some(Kind::Onnx) => onnx::import(bytes, name, options),
         Some(Kind::Rnnoise) => rnnoise::import(bytes, name, options),
         Some(Kind::Tflite) => tflite::import(bytes, name, options),

@@ -1,32 +1,35 @@
-//! RTNeural's JSON (<https://github.com/jatinchowdhury18/RTNeural>): a list of layers with their weights as in Keras,
-//! or the state dict of a PyTorch module as text.
+//! RTNeural's JSON (<https://github.com/jatinchowdhury18/RTNeural>): a list of layers with their weights as in Keras.
 //!
 //! Layers run as in RTNeural: one time step after the other, convolutions over the past frames with zeros before the
 //! first. Anything that RTNeural silently ignores is refused: unknown types and activations, an activation of an LSTM
-//! or a GRU that it does not apply, shapes that do not match the weights.
+//! or a GRU that it does not apply, shapes that do not match the weights. Around the layers there may be AIDA-X's
+//! gains, its sum of input and output, and its test.
 
-mod array;
 mod layers;
+mod levels;
+mod self_test;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
-use self::array::Array;
-use super::{Description, Imported, Options, refuse::unsupported_if, torch};
-use crate::{budget::Budget, canonical::MAX_SIZE, data::one_line, error::ImportError, error::Result};
+use self::{levels::Levels, self_test::SelfTest};
+use super::description::{Input, LayerDescription};
+use super::fields::{Fields, parsed};
+use super::{Description, Imported, Options, array::Array, refuse::unsupported_if};
+use crate::{canonical::MAX_SIZE, canonical::Tensor, data::one_line, error::ImportError, error::Result};
 
-const FORMAT: &str = "RTNeural model";
+pub(super) const FORMAT: &str = "RTNeural model";
 
-/// Fields that other programs write beside the layers and that no layer reads.
-const REMARKS: [&str; 6] = ["author", "esr", "metadata", "model", "name", "samplerate"];
+const FIELDS: [&str; 7] = ["in_gain", "in_shape", "in_skip", "input_batch", "layers", "out_gain", "output_batch"];
 
 #[derive(Deserialize)]
 struct File {
     in_shape: Vec<Option<usize>>,
     layers: Vec<Layer>,
+    input_batch: Option<Array>,
+    output_batch: Option<Array>,
 }
 
 /// A layer. A size is a number or a list with one number.
@@ -92,34 +95,26 @@ fn malformed_if(found: bool, reason: impl Display) -> Result<()> {
     if found { malformed(reason.to_string()) } else { Ok(()) }
 }
 
-pub(super) fn import(bytes: &[u8], name: &str, options: &Options) -> Result<Imported> {
-    Budget::of_file(bytes.len()).take_json(bytes)?;
-    let fields: BTreeMap<String, IgnoredAny> = parsed(bytes)?;
-    if fields.contains_key("class_name") || fields.contains_key("framework") {
-        return Err(ImportError::Refused {
-            found: "it is an architecture without weights".into(),
-            advice: "give the file of the weights, and this one with --arch",
-        });
-    }
-    if !fields.contains_key("layers") {
-        let tensors: BTreeMap<String, Array> = parsed(bytes)?;
-        let tensors = tensors.into_iter().map(|(name, array)| (name, array.0)).collect();
-        return torch::import_tensors(tensors, name, options);
-    }
-    let known = |field: &str| matches!(field, "in_shape" | "layers") || REMARKS.contains(&field);
-    if let Some(other) = fields.keys().find(|field| !known(field)) {
-        return Err(ImportError::Unsupported(format!("field {:?} beside the layers", one_line(other))));
-    }
+pub(super) fn import(bytes: &[u8], fields: &Fields, name: &str, options: &Options) -> Result<Imported> {
+    fields.only(&FIELDS, "the layers")?;
     unsupported_if(options.description.is_some(), "--arch with a file that holds its architecture")?;
     unsupported_if(options.window.is_some(), "--window with a model that runs frame by frame")?;
-    let file: File = parsed(bytes)?;
-    let (inputs, layers, tensors) = layers::described(file.in_shape, file.layers)?;
-    let description = Description { inputs: vec![inputs], layers, ..Description::default() };
-    let imported = description.model("keras3", &tensors, None, &format!("{name}, RTNeural"))?;
+    let file: File = parsed(bytes, FORMAT)?;
+    let mut described = layers::described(file.in_shape, file.layers)?;
+    parsed::<Levels>(bytes, FORMAT)?.surround(&mut described)?;
+    let Described { input, layers, tensors } = described;
+    let description = Description { inputs: vec![input], layers, ..Description::default() };
+    let mut imported = description.model("keras3", &tensors, None, &format!("{name}, RTNeural"))?;
+    if let Some(test) = SelfTest::new(file.input_batch, file.output_batch)? {
+        imported.notes.push(test.passed(&imported.model)?);
+    }
     // RTNeural itself runs a model as one endless state.
     Ok(Imported { assumptions: Vec::new(), ..imported })
 }
 
-fn parsed<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
-    serde_json::from_slice(bytes).or_else(|error| malformed(error.to_string()))
+/// The input, the layers and the tensors of a model.
+struct Described {
+    input: Input,
+    layers: Vec<LayerDescription>,
+    tensors: BTreeMap<String, Tensor>,
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{Array, Layer, Size, malformed, malformed_if};
+use super::{Described, Layer, Size, malformed, malformed_if};
 use crate::canonical::{MAX_NODES, MAX_SIZE, Tensor};
 use crate::error::{ImportError, Result, Shape};
+use crate::format::array::Array;
 use crate::format::description::{Input, LayerDescription, Size as Dimensions};
 use crate::format::refuse::unsupported_if;
 
@@ -39,8 +40,6 @@ const KEYS: [(&str, &[&str]); 10] = [
     ("activation", &[]),
 ];
 
-type Described = (Input, Vec<LayerDescription>, BTreeMap<String, Tensor>);
-
 /// The input, the layers and the tensors of a model.
 pub(super) fn described(in_shape: Vec<Option<usize>>, layers: Vec<Layer>) -> Result<Described> {
     malformed_if(layers.len() > MAX_NODES, format_args!("it has {} layers, more than {MAX_NODES}", layers.len()))?;
@@ -54,7 +53,8 @@ pub(super) fn described(in_shape: Vec<Option<usize>>, layers: Vec<Layer>) -> Res
         let class = layer.class.clone();
         network.add(&name, layer).map_err(|source| ImportError::Layer { layer: name, class, source: source.into() })?;
     }
-    Ok((Input { name: "input".into(), size, ..Input::default() }, network.layers, network.tensors))
+    let input = Input { name: "input".into(), size, ..Input::default() };
+    Ok(Described { input, layers: network.layers, tensors: network.tensors })
 }
 
 /// Dimensions of a frame, without batch and time: its features, or its rows and channels.

@@ -1,0 +1,35 @@
+//! The fields of a JSON file, before it is known what they mean.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::{data::one_line, error::ImportError, error::Result};
+
+/// Fields that other programs write beside a model and that no layer reads.
+const REMARKS: [&str; 6] = ["author", "esr", "metadata", "model", "name", "samplerate"];
+
+/// The names of a file's fields.
+#[derive(Deserialize)]
+pub(super) struct Fields(BTreeMap<String, IgnoredAny>);
+
+impl Fields {
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Refuses fields that are neither `read` nor remarks.
+    pub fn only(&self, read: &[&str], beside: &str) -> Result<()> {
+        match self.0.keys().find(|field| !read.contains(&field.as_str()) && !REMARKS.contains(&field.as_str())) {
+            Some(other) => Err(ImportError::Unsupported(format!("field {:?} beside {beside}", one_line(other)))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The file as a value of this type. `format` is its name in errors.
+pub(super) fn parsed<'a, T: Deserialize<'a>>(bytes: &'a [u8], format: &'static str) -> Result<T> {
+    let wrong = |error: serde_json::Error| ImportError::Malformed { format, reason: one_line(&error.to_string()) };
+    serde_json::from_slice(bytes).map_err(wrong)
+}
