@@ -18,6 +18,8 @@ mod import_graph;
 mod import_keras;
 #[path = "../import_onnx.rs"]
 mod import_onnx;
+#[path = "../import_onnx_bind.rs"]
+mod import_onnx_bind;
 #[path = "../import_rnnoise.rs"]
 mod import_rnnoise;
 #[path = "../import_rtneural.rs"]

@@ -10,7 +10,7 @@ use tidegate::internals::image::field::MAGIC_BYTES;
 use tidegate::{ImageError, Layout, Numeric};
 
 pub use crate::buffer::ImageBuffer;
-use crate::canonical::{Canonical, Detector, MAX_SIZE, Mfcc, Port, Schedule};
+use crate::canonical::{Canonical, Detector, MAX_SIZE, Mfcc, Port, Schedule, Tensor};
 use crate::data::{DataError, read_bytes, read_tensors};
 use crate::error::ImportError;
 use crate::format::checkpoint::index_of;
@@ -58,7 +58,7 @@ pub struct Settings {
     pub window: Option<usize>,
     /// Shapes of inputs of an ONNX graph, by name.
     pub shapes: BTreeMap<String, Vec<usize>>,
-    /// Inputs of an ONNX graph that are weights, and the files that hold them.
+    /// Inputs of an ONNX graph that are weights or settings, and the files that hold them, or a number.
     pub binds: Vec<(String, PathBuf)>,
     /// File with one label on each line. By default, `labels.txt` beside the model is read if the model has no labels.
     pub labels: Option<PathBuf>,
@@ -238,6 +238,10 @@ pub fn options(settings: &Settings) -> Result<Options, DataError> {
     let mut options = Options::new(settings.arch.as_deref(), settings.window)?;
     options.onnx.shapes.clone_from(&settings.shapes);
     for (name, file) in &settings.binds {
+        if let Some(number) = number(file) {
+            options.onnx.bound.insert(name.clone(), Tensor { shape: Vec::new(), data: vec![number] });
+            continue;
+        }
         let mut tensors = read_tensors(file)?;
         let tensor = match tensors.len() {
             1 => tensors.pop_first().map(|(_, tensor)| tensor),
@@ -247,6 +251,11 @@ pub fn options(settings: &Settings) -> Result<Options, DataError> {
         options.onnx.bound.insert(name.clone(), tensor.ok_or_else(missing)?);
     }
     Ok(options)
+}
+
+/// A number that is given in place of a file.
+fn number(file: &Path) -> Option<f32> {
+    file.to_str()?.parse().ok().filter(|number: &f32| number.is_finite() && !file.exists())
 }
 
 fn apply_labels(path: &Path, settings: &Settings, model: &mut Canonical) -> Result<Option<PathBuf>, LoadError> {
@@ -298,7 +307,6 @@ pub fn read_front_end(file: &Path) -> Result<(Mfcc, u32), LoadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::canonical::Tensor;
 
     /// The model has a thousand windows at once, with the greatest possible state.
     #[test]

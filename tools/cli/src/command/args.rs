@@ -46,8 +46,8 @@ pub struct ArchArgs {
     /// Shape of an ONNX input with open dimensions, as in input=1,576; repeatable
     #[arg(long, value_name = "NAME=D,D,...", value_parser = parse_shape)]
     pub shape: Vec<(String, Vec<usize>)>,
-    /// File with the value of an ONNX input that is a weight; repeatable
-    #[arg(long, value_name = "NAME=FILE", value_parser = parse_bind)]
+    /// Value of an ONNX input that is a weight or a setting: a file or a number, as in sr=16000; repeatable
+    #[arg(long, value_name = "NAME=FILE|NUMBER", value_parser = parse_bind)]
     pub bind: Vec<(String, PathBuf)>,
 }
 
@@ -199,7 +199,7 @@ fn parse_shape(text: &str) -> Result<(String, Vec<usize>), String> {
 fn parse_bind(text: &str) -> Result<(String, PathBuf), String> {
     match text.rsplit_once('=') {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => Ok((name.to_owned(), file.into())),
-        _ => Err("write the name of the input and a file, as in W=weights.safetensors".to_owned()),
+        _ => Err("write the name of the input and a file or a number, as in W=weights.safetensors".to_owned()),
     }
 }
 

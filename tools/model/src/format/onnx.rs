@@ -6,6 +6,7 @@
 //! needs only the current step, the network is a stream; otherwise it processes windows with as many steps as the input
 //! has.
 
+mod conventions;
 mod elementwise;
 mod graph;
 mod interface;
@@ -224,7 +225,22 @@ impl Reader<'_> {
                 *dim = dim.or(Some(given).filter(|&given| given > 0));
             }
         }
+        for (dim, known) in dims.iter_mut().zip(self.usual(input).into_iter().flatten()) {
+            *dim = dim.or(Some(known));
+        }
         Ok((whole, dims))
+    }
+
+    /// The shape that the authors of the graph use, unless the user gives one, or a tensor.
+    fn usual(&self, input: &ValueInfo) -> Option<[usize; 2]> {
+        let given = &self.options.onnx;
+        let shape = input.of.as_ref()?.tensor.as_ref()?.shape.as_ref()?;
+        let is_said = shape.dim.iter().all(|dim| dim.value.is_some_and(|dim| dim > 0));
+        if is_said || given.shapes.contains_key(&input.name) || given.offered.contains_key(&input.name) {
+            return None;
+        }
+        let rate = given.bound.get("sr").and_then(|rate| rate.data.first().copied());
+        conventions::shape(self.graph, &input.name, rate)
     }
 
     fn open(&self, input: &str, what: &str) -> ImportError {
@@ -263,6 +279,7 @@ impl Reader<'_> {
                 let offered = || given.offered.get(&input.name).filter(|_| learnt.constants.contains(&input.name));
                 if let Some(tensor) = given.bound.get(&input.name).or_else(offered) {
                     let (whole, said) = self.said(input)?;
+                    let tensor = filled(tensor.clone(), said.len());
                     let fits = said.len() == tensor.shape.len()
                         && said.iter().zip(&tensor.shape).all(|(said, dim)| said.is_none_or(|said| said == *dim));
                     if !fits {
@@ -272,7 +289,7 @@ impl Reader<'_> {
                             advice: "correct the file given with --bind, or the input",
                         });
                     }
-                    let Tensor { shape, data } = tensor.clone();
+                    let Tensor { shape, data } = tensor;
                     let value = match whole {
                         true => Value::ints(shape, data.iter().map(|&value| value as i64).collect()),
                         false => Value::floats(shape, data),
@@ -284,6 +301,10 @@ impl Reader<'_> {
             let mut inputs = Vec::new();
             for (k, input) in variable.iter().enumerate() {
                 let (whole, mut said) = self.said(input)?;
+                if let Some(usual) = self.usual(input) {
+                    let label = one_line(&input.name);
+                    notes.push(format!("input {label:?} is assumed to be {usual:?}, as its authors run it (--shape)"));
+                }
                 let mut shape = Vec::new();
                 for (axis, dim) in said.iter_mut().enumerate() {
                     shape.push(match (learnt.roles.get(&(k, axis)), &dim) {
@@ -316,13 +337,23 @@ impl Reader<'_> {
                     learnt.roles.insert(axis, role);
                     continue;
                 }
-                Err(Stop::Constant(input)) => {
+                Err(stop @ (Stop::Constant(input) | Stop::Choice(input, _))) => {
                     let name = variable[input].name.clone();
                     if !self.options.onnx.offered.contains_key(&name) {
                         let label = one_line(&name);
-                        return Err(ImportError::Refused {
-                            found: format!("input {label:?} is a weight, which must be known when the model is read"),
-                            advice: "bind it, as in --bind W=weights.safetensors",
+                        return Err(match stop {
+                            Stop::Choice(_, number) => ImportError::Refused {
+                                found: format!(
+                                    "input {label:?} selects a part of the graph: bind it, as in --bind {label}={number}"
+                                ),
+                                advice: "another value selects another part",
+                            },
+                            _ => ImportError::Refused {
+                                found: format!(
+                                    "input {label:?} is a weight, which must be known when the model is read"
+                                ),
+                                advice: "bind it, as in --bind W=weights.safetensors",
+                            },
                         });
                     }
                     // The numbers of the following inputs decrease by one.
@@ -383,6 +414,12 @@ impl Reader<'_> {
         }
         Ok(Built { model, interface, notes })
     }
+}
+
+/// A single number as a tensor of `rank` dimensions; any other tensor unchanged.
+fn filled(tensor: Tensor, rank: usize) -> Tensor {
+    let is_number = tensor.data.len() == 1 && (tensor.shape.is_empty() || rank == 0);
+    if is_number { Tensor { shape: vec![1; rank], ..tensor } } else { tensor }
 }
 
 /// Dimensions as text, with a question mark for an open one.

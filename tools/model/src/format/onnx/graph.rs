@@ -30,6 +30,8 @@ pub(super) enum Stop {
     Learnt(Axis, Role),
     /// This input must be a constant.
     Constant(usize),
+    /// This input selects a part of the graph: it is compared with this number.
+    Choice(usize, i64),
 }
 
 impl<T: Into<String>> From<T> for Stop {
@@ -232,8 +234,9 @@ impl<'a> Session<'a> {
     /// Evaluates an `If` with a known condition: only the graph of its branch is read.
     fn branch(&mut self, node: &'a NodeProto, inputs: &[Option<Value>], depth: usize) -> Result<Vec<Value>, Stop> {
         let condition = inputs.first().cloned().flatten().ok_or("it has no condition")?;
-        let condition = match condition.known_ints() {
-            Ok(&[condition]) => condition != 0,
+        let condition = match (condition.known_ints(), condition.whole_input()) {
+            (Ok(&[condition]), _) => condition != 0,
+            (_, Some(input)) => return Err(Stop::Choice(input, 1)),
             _ => return Err("its condition is not known when the model is read".into()),
         };
         let name = if condition { "then_branch" } else { "else_branch" };

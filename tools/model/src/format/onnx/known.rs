@@ -100,7 +100,17 @@ impl Session<'_> {
             _ => {}
         }
         let known = !inputs.is_empty() && inputs.iter().flatten().all(Value::is_constant);
-        if known { self.arithmetic(op, inputs) } else { self.times_nothing(op, inputs) }
+        if known {
+            return self.arithmetic(op, inputs);
+        }
+        if let ("Equal" | "Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual", [Some(a), Some(b)]) = (op, inputs)
+            && let Some((input, with)) =
+                a.whole_input().map(|input| (input, b)).or(b.whole_input().map(|input| (input, a)))
+            && let Ok(&[number]) = with.known_ints()
+        {
+            return Err(Stop::Choice(input, number));
+        }
+        self.times_nothing(op, inputs)
     }
 
     /// The product of zeros and integers, even if the integers are unknown.

@@ -96,6 +96,17 @@ impl Value {
         !matches!(self.data, Data::Open(_))
     }
 
+    /// The input of the graph that this is, if it is one integer.
+    pub fn whole_input(&self) -> Option<usize> {
+        match &self.data {
+            Data::Open(data) if self.whole => match data.as_slice() {
+                &[Element::Input(input, _)] => Some(input as usize),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     pub fn known_ints(&self) -> Result<&[i64], String> {
         match &self.data {
             Data::Ints(data) => Ok(data),

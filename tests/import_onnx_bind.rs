@@ -1,0 +1,172 @@
+//! ONNX graphs with an integer input that selects one of their parts: the value is bound, and errors propose one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use prost::Message;
+use tidegate::Numeric;
+use tidegate_model::backend::Engine;
+use tidegate_model::canonical::Tensor;
+use tidegate_model::data::{read_audio_at, read_tensors};
+use tidegate_model::format::onnx::proto::{
+    AttributeProto, DimProto, GraphProto, ModelProto, NodeProto, OperatorSetId, ShapeProto, TensorProto, TensorType,
+    TypeProto, ValueInfo,
+};
+use tidegate_model::format::onnx::{Given, open};
+use tidegate_model::format::{Imported, Options};
+use tidegate_model::load::{self, Settings};
+use tidegate_tests::data;
+use tidegate_tests::images::AlignedBytes;
+use tidegate_tests::import::{self, ALONE};
+use tidegate_tests::tolerance::worst;
+
+type Tensors = BTreeMap<String, Tensor>;
+
+const FLOAT: i32 = 1;
+const INT64: i32 = 7;
+
+fn info(name: &str, dims: &[i64], elem_type: i32) -> ValueInfo {
+    let dim = dims.iter().map(|&size| DimProto { value: Some(size), ..DimProto::default() }).collect();
+    let tensor = TensorType { elem_type, shape: Some(ShapeProto { dim }) };
+    ValueInfo { name: name.into(), of: Some(TypeProto { tensor: Some(tensor) }) }
+}
+
+fn node(op: &str, input: &[&str], output: &str, attribute: Vec<AttributeProto>) -> NodeProto {
+    let input = input.iter().map(|&name| name.to_owned()).collect();
+    NodeProto {
+        input,
+        output: vec![output.into()],
+        name: output.into(),
+        op_type: op.into(),
+        attribute,
+        ..Default::default()
+    }
+}
+
+/// y = 2 x if `rate` is compared with 16,000 by `op`, otherwise 3 x.
+fn selected(op: &str, rank: usize) -> Vec<u8> {
+    let number = |name: &str, data_type, int64_data, float_data| TensorProto {
+        name: name.into(),
+        data_type,
+        int64_data,
+        float_data,
+        ..TensorProto::default()
+    };
+    let branch = |name: &str, factor: &str| {
+        let output = vec![info("part", &[1, 3], FLOAT)];
+        let graph =
+            GraphProto { node: vec![node("Mul", &["x", factor], "part", vec![])], output, ..Default::default() };
+        AttributeProto { name: name.into(), g: Some(Box::new(graph)), kind: 5, ..AttributeProto::default() }
+    };
+    let graph = GraphProto {
+        node: vec![
+            node(op, &["number", "rate"], "chosen", vec![]),
+            node("If", &["chosen"], "y", vec![branch("then_branch", "two"), branch("else_branch", "three")]),
+        ],
+        initializer: vec![
+            number("number", INT64, vec![16_000], vec![]),
+            number("two", FLOAT, vec![], vec![2.0]),
+            number("three", FLOAT, vec![], vec![3.0]),
+        ],
+        input: vec![info("x", &[1, 3], FLOAT), info("rate", &vec![1; rank], INT64)],
+        output: vec![info("y", &[1, 3], FLOAT)],
+        ..GraphProto::default()
+    };
+    let opset_import = vec![OperatorSetId { domain: String::new(), version: 17 }];
+    let model = ModelProto { graph: Some(graph), opset_import, ..ModelProto::default() };
+    [[1 << 3, 8].as_slice(), &model.encode_to_vec()].concat()
+}
+
+/// Options as of the command line.
+fn bound(name: &str, value: &str) -> Options {
+    let binds = vec![(name.to_owned(), PathBuf::from(value))];
+    load::options(&Settings { binds, ..Settings::default() }).unwrap()
+}
+
+fn outputs(bytes: &[u8], options: &Options, inputs: &Tensors) -> (Imported, Tensors) {
+    let (imported, interface) = open(bytes, "x.onnx", options).unwrap_or_else(|error| panic!("{error}"));
+    let image = AlignedBytes::pack(&imported.model, Numeric::F32);
+    let outputs = interface.run(&Engine::from(&image.model()), inputs).unwrap_or_else(|error| panic!("{error}"));
+    (imported, outputs)
+}
+
+fn x() -> Tensors {
+    [("x".to_owned(), Tensor { shape: vec![1, 3], data: vec![1.0, -0.5, 4.0] })].into()
+}
+
+#[test]
+fn a_number_that_is_bound_selects_a_part_of_the_graph() {
+    for (op, rank, rate, factor) in [
+        ("Equal", 0, "16000", 2.0),
+        ("Equal", 1, "16000", 2.0),
+        ("Equal", 0, "8000", 3.0),
+        ("Less", 0, "22050", 2.0),
+        ("Greater", 1, "16e3", 3.0),
+    ] {
+        let (_, outputs) = outputs(&selected(op, rank), &bound("rate", rate), &x());
+        assert_eq!(outputs["y"].data, [1.0, -0.5, 4.0].map(|x| factor * x), "{op} {rate}");
+    }
+}
+
+#[test]
+fn the_error_for_a_number_that_is_not_bound_proposes_one_that_works() {
+    for op in ["Equal", "Less"] {
+        let error = open(&selected(op, 0), "x.onnx", &ALONE).expect_err("it must be refused");
+        let line = import::line(&error, 512);
+        assert!(line.starts_with("input \"rate\" selects a part of the graph"), "{line}");
+        let (name, value) = line.split_once("--bind ").unwrap().1.split_once(';').unwrap().0.split_once('=').unwrap();
+        open(&selected(op, 0), "x.onnx", &bound(name, value)).unwrap();
+    }
+}
+
+#[test]
+fn a_number_among_the_inputs_selects_too() {
+    let mut inputs = x();
+    inputs.insert("rate".into(), Tensor { shape: vec![], data: vec![8_000.0] });
+    let options = Options { onnx: Given { offered: inputs.clone(), ..Given::NONE }, ..ALONE };
+    assert_eq!(outputs(&selected("Equal", 0), &options, &inputs).1["y"].data, [3.0, -1.5, 12.0]);
+}
+
+#[test]
+fn a_file_may_have_the_name_of_a_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("16000");
+    let error = |path: PathBuf| {
+        let binds = vec![("rate".to_owned(), path)];
+        load::options(&Settings { binds, ..Settings::default() }).unwrap_err().to_string()
+    };
+    assert!(error(file.clone()).contains("no such file"), "a path with folders is no number");
+    fs::write(&file, "text").unwrap();
+    assert!(error(file).contains("16000"));
+}
+
+/// Silero's current export, with both sample rates in one graph, over 12 s of noisy speech.
+#[test]
+fn the_current_export_of_silero_matches_onnx_runtime_at_both_rates() {
+    if !data::is_whole() {
+        println!("SKIP: the model is not in the repository; set TIDEGATE_DATA_DIR");
+        return;
+    }
+    let bytes = fs::read(data::file("deployed/silero/silero_vad.onnx")).unwrap();
+    let line = import::line(&open(&bytes, "silero_vad.onnx", &ALONE).expect_err("it must be refused"), 512);
+    assert!(line.contains("--bind sr=16000"), "{line}");
+    let reference = read_tensors(&data::file("deployed/reference.safetensors")).unwrap();
+    let noisy = read_audio_at(&data::file("deployed/noisy.flac"), 16_000).unwrap().samples;
+    let noisy: Vec<f32> = noisy.iter().map(|&sample| f32::from(sample) / 32_768.0).collect();
+    for (rate, samples) in [(16_000, noisy.as_slice()), (8_000, &reference["silero/samples_8000"].data)] {
+        let (chunk, before) = (rate / 1_000 * 32, rate / 1_000 * 4);
+        let expected = &reference[&format!("silero/prob_{rate}")].data;
+        let samples = [vec![0.0; before].as_slice(), samples].concat();
+        let chunks: Vec<f32> = samples.windows(chunk + before).step_by(chunk).flatten().copied().collect();
+        let shape = vec![chunks.len() / (chunk + before), 1, chunk + before];
+        assert_eq!(shape[0], expected.len());
+        let input = [("input".to_owned(), Tensor { shape, data: chunks })].into();
+        let (imported, outputs) = outputs(&bytes, &bound("sr", &rate.to_string()), &input);
+        assert!(imported.notes.iter().any(|note| note.contains("is assumed to be [1, ")), "{:?}", imported.notes);
+        assert_eq!(outputs["output"].data.len(), expected.len());
+        let most = worst(outputs["output"].data.iter().zip(expected).map(|(a, b)| (a - b).abs()));
+        println!("{rate} Hz: {} chunks, at most {most:.1e} off", expected.len());
+        assert!(most <= 1e-4, "{most:e}");
+    }
+}
