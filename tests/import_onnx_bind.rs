@@ -170,3 +170,38 @@ fn the_current_export_of_silero_matches_onnx_runtime_at_both_rates() {
         assert!(most <= 1e-4, "{most:e}");
     }
 }
+
+/// DTLN's second network: a layer normalization and two LSTMs as operators, the states as an input and an output.
+#[test]
+fn the_second_network_of_dtln_matches_onnx_runtime_as_a_stream() {
+    if !data::is_whole() {
+        println!("SKIP: the model is not in the repository; set TIDEGATE_DATA_DIR");
+        return;
+    }
+    let reference = read_tensors(&data::file("deployed/reference.safetensors")).unwrap();
+    let rows = |name: &str, port: &str, size: usize| {
+        let data = reference[name].data.clone();
+        Tensors::from([(port.to_owned(), Tensor { shape: vec![1, data.len() / size, size], data })])
+    };
+    for (model, port, size, output, [given, expected], cells) in [
+        ("model_1", "input_2", 257, "activation_2", ["dtln/mag", "dtln/mask"], &["lstm", "lstm", "dense"][..]),
+        (
+            "model_2",
+            "input_4",
+            512,
+            "conv1d_3",
+            ["dtln/block_in", "dtln/block_out"],
+            &["dense", "layer_norm", "lstm", "lstm", "dense", "merge", "dense"],
+        ),
+    ] {
+        let bytes = fs::read(data::file(&format!("deployed/dtln/{model}.onnx"))).unwrap();
+        let (imported, outputs) = outputs(&bytes, &ALONE, &rows(given, port, size));
+        let found: Vec<&str> = imported.model.architecture.nodes.iter().map(|node| node.cell.as_str()).collect();
+        assert_eq!(found, cells, "{model}");
+        let expected = &rows(expected, output, size)[output];
+        assert_eq!(outputs[output].shape, expected.shape, "{model}");
+        let most = worst(outputs[output].data.iter().zip(&expected.data).map(|(a, b)| (a - b).abs()));
+        println!("{model}: at most {most:.1e} off");
+        assert!(most <= 1e-5, "{model}: {most:e}");
+    }
+}

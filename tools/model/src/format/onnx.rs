@@ -19,6 +19,7 @@ mod moves;
 #[doc(hidden)] // for tests that write files
 pub mod proto;
 mod recurrent;
+mod rewrite;
 mod value;
 
 use std::cell::Cell;
@@ -95,6 +96,9 @@ pub fn open(bytes: &[u8], name: &str, options: &Options) -> Result<(Imported, In
         initializers.insert(tensor.name.clone(), graph::initializer(tensor, &mut budget)?);
         // Its bytes are not needed any more.
         budget.give(std::mem::take(&mut tensor.raw_data).len(), 1);
+    }
+    if let Some(graph) = &mut model.graph {
+        rewrite::rewrite(graph, &mut initializers, &mut budget)?;
     }
     let graph = graph_of(&model)?;
     let (work, len) = (Cell::new(MAX_WORK), bytes.len());

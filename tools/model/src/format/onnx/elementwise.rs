@@ -238,7 +238,7 @@ impl Session<'_> {
     /// Applies gains and shifts to a layer's output. Elements without numbers may become anything.
     fn scaled(&mut self, made: Made, numbers: &[Option<Affine>]) -> Result<Made, Stop> {
         let of = self.made[made.0 as usize].clone();
-        let pending = self.pending_layer(made).map(|(layered, _)| layered.layer.clone()).filter(is_linear);
+        let pending = self.pending_layer(made).map(|(layered, _)| layered.layer.clone()).filter(takes_affine);
         let step = of.rows * of.width;
         let periods = [1, pending.as_ref().map_or(of.width, |layer| layer.hidden_size), of.width, step];
         let periodic = |period: usize| -> Option<Vec<Affine>> {
@@ -285,6 +285,11 @@ fn is_linear(layer: &Layer) -> bool {
     plain && matches!(layer.kind, CellKind::Dense | CellKind::Conv)
 }
 
+/// Whether a layer ends with a gain and a shift, or can.
+fn takes_affine(layer: &Layer) -> bool {
+    is_linear(layer) || layer.kind == CellKind::LayerNorm
+}
+
 /// The layer with a gain and a shift for each unit or filter folded in.
 fn with_affine(mut layer: Layer, numbers: &[Affine]) -> Layer {
     let units = layer.hidden_size;
@@ -293,6 +298,9 @@ fn with_affine(mut layer: Layer, numbers: &[Affine]) -> Layer {
         for (row, (gain, _)) in weights.data.chunks_mut(cols).zip(numbers) {
             row.iter_mut().for_each(|weight| *weight *= gain);
         }
+    }
+    if let Some(own) = layer.tensors.get_mut("gain") {
+        own.data.iter_mut().zip(numbers).for_each(|(own, (gain, _))| *own *= gain);
     }
     let bias = layer.tensors.entry("bias").or_insert_with(|| Tensor { shape: vec![units], data: vec![0.0; units] });
     for (bias, (gain, shift)) in bias.data.iter_mut().zip(numbers) {

@@ -386,6 +386,10 @@ fn full_op(node: &NodeProto) -> String {
 pub(super) struct Attributes<'a>(&'a [AttributeProto]);
 
 impl<'a> Attributes<'a> {
+    pub fn of(node: &'a NodeProto) -> Self {
+        Self(&node.attribute)
+    }
+
     fn graph(&self, name: &str) -> Option<&'a GraphProto> {
         self.0.iter().find(|attribute| attribute.name == name)?.g.as_deref()
     }

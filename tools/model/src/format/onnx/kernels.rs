@@ -1,6 +1,6 @@
 //! Convolutions and poolings over one step or over a whole sequence.
 
-use tidegate::internals::cell::CellKind;
+use tidegate::internals::{activation::Activation, cell::CellKind};
 
 use super::graph::{Attributes, Session, Stop};
 use super::{made::Layered, moves::given, moves::needed, value::Value};
@@ -69,15 +69,26 @@ impl Session<'_> {
         let kernel = kernel(&attributes, sizes, taps)?;
         self.batch(&x, 0)?;
         let per_tap: usize = taps.iter().product();
-        let data = channels_last(&weights.data, seen, per_tap);
-        let mut layer = Layer::new(CellKind::Conv, x.len(), filters)
-            .extent("groups", groups)
-            .tensor("weights", Tensor { shape: vec![filters, per_tap * seen], data });
-        if let Some(bias) = given(inputs, 2) {
-            let bias = self.known(&bias, "B")?;
-            fail_if(bias.shape != [filters], format_args!("B is {:?}, but [{filters}] is needed", bias.shape))?;
-            layer = layer.tensor("bias", bias);
+        let bias = match given(inputs, 2) {
+            None => None,
+            Some(bias) => {
+                let bias = self.known(&bias, "B")?;
+                fail_if(bias.shape != [filters], format_args!("B is {:?}, but [{filters}] is needed", bias.shape))?;
+                Some(bias)
+            }
+        };
+        // One tap over one step: this dimension of the input may be the time of a graph that is run step by step.
+        let is_step = |(axis, &dim): (&Option<_>, &usize)| axis.is_some() && dim == 1;
+        let moves = per_tap > 1 || groups > 1 || kernel.iter().any(|(_, of)| of.before + of.after > 0);
+        if !moves && x.len() == channels && x.axes.iter().zip(&x.shape).skip(2).any(is_step) {
+            let weights = Tensor { shape: vec![filters, seen], data: weights.data };
+            return self.over_rows(&x, &[1], |_| Layer::dense(weights, bias, Activation::Identity));
         }
+        let data = channels_last(&weights.data, seen, per_tap);
+        let layer = Layer::new(CellKind::Conv, x.len(), filters)
+            .extent("groups", groups)
+            .tensor("weights", Tensor { shape: vec![filters, per_tap * seen], data })
+            .optional("bias", bias);
         self.slid(&x, &kernel, layer, filters)
     }
 

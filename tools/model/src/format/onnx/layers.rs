@@ -175,7 +175,12 @@ impl Session<'_> {
     }
 
     /// A layer over the dimensions `over`. If there are several, it has as many outputs as inputs.
-    fn over_rows(&mut self, x: &Value, over: &[usize], layer: impl FnOnce(usize) -> Layer) -> Result<Value, Stop> {
+    pub(super) fn over_rows(
+        &mut self,
+        x: &Value,
+        over: &[usize],
+        layer: impl FnOnce(usize) -> Layer,
+    ) -> Result<Value, Stop> {
         let time = self.steps_axis(x).filter(|axis| !over.contains(axis));
         let rows = self.others(x, time, over);
         let order: Vec<usize> = rows.iter().chain(over).copied().collect();

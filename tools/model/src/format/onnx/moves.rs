@@ -93,6 +93,9 @@ impl Session<'_> {
                 let attributes = self.attributes("axis")?;
                 fail_if(!attributes.has("axis"), "it has no axis")?;
                 let at = axis(attributes.int("axis", 0)?, first.shape.len())?;
+                if parts.len() == 1 {
+                    return one(first.clone());
+                }
                 self.within_sequence(first, at)?;
                 let others: usize =
                     first.shape.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, dim)| dim).product();

@@ -1,0 +1,211 @@
+//! Layers that an exporter wrote as elementwise operators: they are recognized in any order of their operands, and
+//! otherwise read as they are.
+
+use std::collections::BTreeMap;
+
+use prost::Message;
+use tidegate::Numeric;
+use tidegate_model::backend::Engine;
+use tidegate_model::canonical::Tensor;
+use tidegate_model::format::onnx::open;
+use tidegate_model::format::onnx::proto::{
+    AttributeProto, DimProto, GraphProto, ModelProto, NodeProto, OperatorSetId, ShapeProto, TensorProto, TensorType,
+    TypeProto, ValueInfo,
+};
+use tidegate_tests::images::AlignedBytes;
+use tidegate_tests::import::ALONE;
+use tidegate_tests::tolerance::worst;
+
+type Tensors = BTreeMap<String, Tensor>;
+
+const UNITS: usize = 4;
+const INPUTS: usize = 3;
+
+fn info(name: &str, dims: &[usize]) -> ValueInfo {
+    let dim = dims.iter().map(|&size| DimProto { value: Some(size as i64), ..DimProto::default() }).collect();
+    let tensor = TensorType { elem_type: 1, shape: Some(ShapeProto { dim }) };
+    ValueInfo { name: name.into(), of: Some(TypeProto { tensor: Some(tensor) }) }
+}
+
+fn node(op: &str, input: &[&str], output: &[&str]) -> NodeProto {
+    let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    NodeProto { input: owned(input), output: owned(output), op_type: op.into(), ..NodeProto::default() }
+}
+
+fn along(axis: i64, node: NodeProto) -> NodeProto {
+    let axis = AttributeProto { name: "axis".into(), i: axis, kind: 2, ..AttributeProto::default() };
+    NodeProto { attribute: vec![axis], ..node }
+}
+
+fn values(count: usize, seed: f32) -> Vec<f32> {
+    (0..count).map(|k| (seed * (k + 1) as f32).sin()).collect()
+}
+
+fn tensor(name: &str, dims: &[usize], float_data: Vec<f32>) -> TensorProto {
+    let dims = dims.iter().map(|&dim| dim as i64).collect();
+    TensorProto { name: name.into(), dims, data_type: 1, float_data, ..TensorProto::default() }
+}
+
+fn bytes(graph: GraphProto) -> Vec<u8> {
+    let opset_import = vec![OperatorSetId { domain: String::new(), version: 13 }];
+    let model = ModelProto { graph: Some(graph), opset_import, ..ModelProto::default() };
+    [[1 << 3, 8].as_slice(), &model.encode_to_vec()].concat()
+}
+
+/// The nodes of a graph, and its outputs for a stream of 5 steps.
+fn run(graph: GraphProto, x: &[f32], shape: Vec<usize>) -> (Vec<String>, Tensors) {
+    let (imported, interface) = open(&bytes(graph), "x.onnx", &ALONE).unwrap_or_else(|error| panic!("{error}"));
+    let image = AlignedBytes::pack(&imported.model, Numeric::F32);
+    let inputs = [("x".to_owned(), Tensor { shape, data: x.to_vec() })].into();
+    let outputs = interface.run(&Engine::from(&image.model()), &inputs).unwrap_or_else(|error| panic!("{error}"));
+    (imported.model.architecture.nodes.into_iter().map(|node| node.cell).collect(), outputs)
+}
+
+/// A cell whose gates i, f, g, o are the parts `order` of the sums. `swapped` exchanges the operands of every operator.
+fn cell(order: [usize; 4], swapped: bool, candidate: &str) -> GraphProto {
+    let pair = |op: &str, a: &str, b: &str, to: &str| {
+        if swapped { node(op, &[b, a], &[to]) } else { node(op, &[a, b], &[to]) }
+    };
+    let parts = ["p0", "p1", "p2", "p3"];
+    let [i, f, g, o] = order.map(|part| parts[part]);
+    GraphProto {
+        node: vec![
+            node("MatMul", &["x", "W"], &["of_x"]),
+            node("MatMul", &["h", "R"], &["of_h"]),
+            pair("Add", "of_x", "of_h", "both"),
+            pair("Add", "both", "B", "sums"),
+            along(1, node("Split", &["sums"], &parts)),
+            node("Sigmoid", &[i], &["i"]),
+            node("Sigmoid", &[f], &["f"]),
+            node(candidate, &[g], &["g"]),
+            node("Sigmoid", &[o], &["o"]),
+            pair("Mul", "f", "c", "kept"),
+            pair("Mul", "i", "g", "new"),
+            pair("Add", "kept", "new", "c_out"),
+            node("Tanh", &["c_out"], &["shown"]),
+            pair("Mul", "o", "shown", "h_out"),
+            node("Relu", &["h_out"], &["y"]),
+        ],
+        initializer: vec![
+            tensor("W", &[INPUTS, 4 * UNITS], values(4 * UNITS * INPUTS, 1.3)),
+            tensor("R", &[UNITS, 4 * UNITS], values(4 * UNITS * UNITS, 0.7)),
+            tensor("B", &[4 * UNITS], values(4 * UNITS, 2.1)),
+        ],
+        input: vec![info("x", &[1, INPUTS]), info("h", &[1, UNITS]), info("c", &[1, UNITS])],
+        output: vec![info("y", &[1, UNITS]), info("h_out", &[1, UNITS]), info("c_out", &[1, UNITS])],
+        ..GraphProto::default()
+    }
+}
+
+/// The outputs y of the cell in f64, its state fed back.
+fn expected([i, f, g, o]: [usize; 4], x: &[f32]) -> Vec<f64> {
+    let [w, r, b] = [(4 * UNITS * INPUTS, 1.3), (4 * UNITS * UNITS, 0.7), (4 * UNITS, 2.1)]
+        .map(|(count, seed)| values(count, seed).into_iter().map(f64::from).collect::<Vec<_>>());
+    let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+    let (mut h, mut c) = ([0.0; UNITS], [0.0; UNITS]);
+    let mut all = Vec::new();
+    for x in x.chunks(INPUTS) {
+        let sum = |column: usize| {
+            let of_x = x.iter().enumerate().map(|(k, &x)| f64::from(x) * w[k * 4 * UNITS + column]).sum::<f64>();
+            of_x + h.iter().enumerate().map(|(k, h)| h * r[k * 4 * UNITS + column]).sum::<f64>() + b[column]
+        };
+        let sums: Vec<f64> = (0..4 * UNITS).map(sum).collect();
+        for k in 0..UNITS {
+            let part = |part: usize| sums[part * UNITS + k];
+            c[k] = sigmoid(part(f)) * c[k] + sigmoid(part(i)) * part(g).tanh();
+            h[k] = sigmoid(part(o)) * c[k].tanh();
+        }
+        all.extend(h.map(|h| h.max(0.0)));
+    }
+    all
+}
+
+#[test]
+fn the_operators_of_an_lstm_become_an_lstm_that_carries_its_state() {
+    let x = values(5 * INPUTS, 0.9);
+    for order in [[0, 1, 2, 3], [0, 3, 1, 2], [2, 0, 3, 1], [3, 2, 1, 0]] {
+        for swapped in [false, true] {
+            let (nodes, outputs) = run(cell(order, swapped, "Tanh"), &x, vec![5, 1, INPUTS]);
+            assert_eq!(nodes, ["lstm", "activation"], "{order:?}");
+            let got = &outputs["y"].data;
+            let most = worst(got.iter().zip(expected(order, &x)).map(|(&got, y)| (f64::from(got) - y).abs()));
+            assert_eq!(got.len(), 5 * UNITS);
+            assert!(most <= 1e-6, "{order:?}: {most:e}");
+        }
+    }
+}
+
+#[test]
+fn operators_that_are_no_lstm_are_read_as_they_are() {
+    let candidate = cell([0, 1, 2, 3], false, "Relu");
+    let mut part = cell([0, 1, 2, 3], false, "Tanh");
+    // σ(f) and σ(i) of the same part.
+    part.node[5].input[0] = "p1".into();
+    let mut scaled = cell([0, 1, 2, 3], false, "Tanh");
+    scaled.node[12].input[0] = "kept".into();
+    for graph in [candidate, part, scaled] {
+        let (imported, _) = open(&bytes(graph), "x.onnx", &ALONE).unwrap();
+        assert!(imported.model.architecture.nodes.iter().all(|node| node.cell != "lstm"));
+    }
+}
+
+/// `(x - mean) / √(variance + ε) · gain + bias`, with the square as `square`.
+fn norm(square: &str, epsilon: f32) -> GraphProto {
+    let over = |node: NodeProto| {
+        let axes = AttributeProto { name: "axes".into(), ints: vec![-1], kind: 7, ..AttributeProto::default() };
+        NodeProto { attribute: vec![axes], ..node }
+    };
+    GraphProto {
+        node: vec![
+            over(node("ReduceMean", &["x"], &["mean"])),
+            node("Sub", &["x", "mean"], &["d"]),
+            node("Sub", &["x", "mean"], &["e"]),
+            node(square, &["e", if square == "Pow" { "two" } else { "e" }], &["squares"]),
+            over(node("ReduceMean", &["squares"], &["variance"])),
+            node("Add", &["epsilon", "variance"], &["sum"]),
+            node("Sqrt", &["sum"], &["deviation"]),
+            node("Div", &["d", "deviation"], &["normal"]),
+            node("Mul", &["normal", "gain"], &["scaled"]),
+            node("Add", &["scaled", "bias"], &["y"]),
+        ],
+        initializer: vec![
+            tensor("two", &[], vec![2.0]),
+            tensor("epsilon", &[], vec![epsilon]),
+            tensor("gain", &[6], values(6, 0.4)),
+            tensor("bias", &[6], values(6, 1.9)),
+        ],
+        input: vec![info("x", &[1, 2, 6])],
+        output: vec![info("y", &[1, 2, 6])],
+        ..GraphProto::default()
+    }
+}
+
+#[test]
+fn the_operators_of_a_layer_normalization_become_one_node() {
+    let x = values(2 * 6, 0.9);
+    let (gain, bias) = (values(6, 0.4), values(6, 1.9));
+    for (square, epsilon) in [("Mul", 1e-5), ("Pow", 0.5)] {
+        let (nodes, outputs) = run(norm(square, epsilon), &x, vec![1, 2, 6]);
+        assert_eq!(nodes, ["layer_norm"], "{square}");
+        let wide = |x: &[f32]| x.iter().copied().map(f64::from).collect::<Vec<f64>>();
+        let mut expected = Vec::new();
+        for row in wide(&x).chunks(6) {
+            let mean = row.iter().sum::<f64>() / 6.0;
+            let variance = row.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / 6.0;
+            let normal = row.iter().map(|x| (x - mean) / (variance + f64::from(epsilon)).sqrt());
+            expected.extend(normal.zip(wide(&gain)).zip(wide(&bias)).map(|((x, gain), bias)| x * gain + bias));
+        }
+        let got = &outputs["y"].data;
+        assert_eq!(got.len(), expected.len());
+        assert!(worst(got.iter().zip(expected).map(|(&got, y)| (f64::from(got) - y).abs())) <= 1e-6, "{square}");
+    }
+}
+
+#[test]
+fn a_quotient_that_is_no_layer_normalization_is_refused_by_name() {
+    let mut graph = norm("Mul", 1e-5);
+    // The mean of another value.
+    graph.node[2].input[1] = "gain".into();
+    let error = open(&bytes(graph), "x.onnx", &ALONE).expect_err("it must be refused").to_string();
+    assert!(error.contains("op Div"), "{error}");
+}

@@ -1,0 +1,142 @@
+//! Operators that exporters write out: a layer normalization and an LSTM cell as elementwise operators. They become
+//! ONNX's own operators before the graph is read, so that states, time and integers are those of a layer.
+//!
+//! A pattern is replaced only if every part of it is found. Otherwise its operators are read as they are.
+
+mod lstm;
+mod norm;
+
+use std::collections::HashMap;
+
+use super::graph::Attributes;
+use super::proto::{AttributeProto, GraphProto, NodeProto, kind};
+use super::value::{Value, constant};
+use crate::{budget::Budget, error::Result};
+
+/// Replaces the patterns in a graph. New weights are added to the initializers.
+pub(super) fn rewrite(
+    graph: &mut GraphProto,
+    initializers: &mut HashMap<String, Value>,
+    budget: &mut Budget,
+) -> Result<()> {
+    let seen = Seen::of(graph, initializers);
+    let mut made = norm::found(&seen);
+    let mut weights = Vec::new();
+    for cell in lstm::found(&seen) {
+        budget.take(cell.weights(), size_of::<f32>())?;
+        let (replaced, more) = cell.replaced(&seen);
+        made.extend(replaced);
+        weights.extend(more);
+    }
+    initializers.extend(weights);
+    // From the end, so that the earlier places stay valid. A node that is part of two patterns is replaced once.
+    made.sort_by_key(|replaced| std::cmp::Reverse(replaced.at));
+    made.dedup_by_key(|replaced| replaced.at);
+    for Replaced { at, nodes } in made {
+        graph.node.splice(at..=at, nodes);
+    }
+    Ok(())
+}
+
+/// A node that other nodes replace, by its place.
+struct Replaced {
+    at: usize,
+    nodes: Vec<NodeProto>,
+}
+
+/// A graph, by the names of its values.
+struct Seen<'a> {
+    graph: &'a GraphProto,
+    initializers: &'a HashMap<String, Value>,
+    producers: HashMap<&'a str, usize>,
+}
+
+impl<'a> Seen<'a> {
+    fn of(graph: &'a GraphProto, initializers: &'a HashMap<String, Value>) -> Self {
+        let outputs = |(at, node): (usize, &'a NodeProto)| node.output.iter().map(move |name| (name.as_str(), at));
+        let producers = graph.node.iter().enumerate().flat_map(outputs).collect();
+        Self { graph, initializers, producers }
+    }
+
+    /// The node that computes a value.
+    fn producer(&self, name: &str) -> Option<&'a NodeProto> {
+        self.graph.node.get(self.place(name)?)
+    }
+
+    /// The node that computes a value, if it is this operator.
+    fn made_by(&self, name: &str, op: &str) -> Option<&'a NodeProto> {
+        self.producer(name).filter(|node| node.op_type == op && node.domain.is_empty())
+    }
+
+    fn is_input(&self, name: &str) -> bool {
+        self.graph.input.iter().any(|input| input.name == name) && !self.initializers.contains_key(name)
+    }
+
+    /// An initializer.
+    fn weights(&self, name: &str) -> Option<Value> {
+        self.initializers.get(name).cloned()
+    }
+
+    /// A few values that are known.
+    fn constant(&self, name: &str) -> Option<Value> {
+        const MOST: i64 = 8;
+        let value = match self.made_by(name, "Constant") {
+            None => self.weights(name)?,
+            Some(node) => {
+                let value = node.attribute.iter().find(|attribute| attribute.name == "value")?.t.as_ref()?;
+                let few = value.dims.iter().try_fold(1_i64, |count, &dim| count.checked_mul(dim))? <= MOST;
+                if few { constant(value).ok()? } else { return None }
+            }
+        };
+        (value.len() <= MOST as usize).then_some(value)
+    }
+
+    /// A number that is known.
+    fn number(&self, name: &str) -> Option<f32> {
+        match *self.constant(name)?.known_floats().ok()? {
+            [number] => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The place of the node that computes a value.
+    fn place(&self, name: &str) -> Option<usize> {
+        self.producers.get(name).copied()
+    }
+
+    /// The two inputs of a commutative operator, as `first` and `second` accept them.
+    fn pair<A, B>(
+        &self,
+        name: &str,
+        op: &str,
+        first: impl Fn(&'a str) -> Option<A>,
+        second: impl Fn(&'a str) -> Option<B>,
+    ) -> Option<(A, B)> {
+        let [a, b] = &self.made_by(name, op)?.input[..] else { return None };
+        let both = |x: &'a str, y: &'a str| Some((first(x)?, second(y)?));
+        both(a, b).or_else(|| both(b, a))
+    }
+
+    /// The axes of a reduction or a squeeze: an attribute, or the second input.
+    fn axes(&self, node: &'a NodeProto) -> Option<Vec<i64>> {
+        if let Some(axes) = Attributes::of(node).ints("axes").ok()? {
+            return Some(axes);
+        }
+        Some(self.constant(node.input.get(1)?)?.known_ints().ok()?.to_vec())
+    }
+}
+
+fn ints(name: &str, ints: &[i64]) -> AttributeProto {
+    AttributeProto { name: name.into(), ints: ints.to_vec(), kind: kind::INTS, ..AttributeProto::default() }
+}
+
+fn int(name: &str, i: i64) -> AttributeProto {
+    AttributeProto { name: name.into(), i, kind: kind::INT, ..AttributeProto::default() }
+}
+
+fn node(op: &str, input: &[&str], output: &[&str], attribute: Vec<AttributeProto>) -> NodeProto {
+    let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    let name = output.first().copied().unwrap_or_default().to_owned();
+    let (input, output) = (owned(input), owned(output));
+    NodeProto { input, output, name, op_type: op.into(), attribute, ..NodeProto::default() }
+}
