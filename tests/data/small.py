@@ -195,7 +195,8 @@ def write_wake_words(data, folder):
     write_safetensors(
         target / "start.safetensors", metadata, {"features_raw": rows(tensors["features_raw"], range(frames))}
     )
-    for name in ["okay_nabu.tflite", "v2/okay_nabu.tflite", "LICENSE"]:
+    kept = [f"{folder}okay_nabu.{kind}" for folder in ["", "v2/"] for kind in ["json", "tflite"]]
+    for name in [*kept, "LICENSE"]:
         write(target / name, (source / name).read_bytes())
     source, target = data / "deployed/mlperf_streaming", folder / "deployed/mlperf_streaming"
     metadata, tensors = read_safetensors(source / "reference.safetensors")

@@ -42,3 +42,5 @@ mod refusals;
 mod tf1_checkpoint;
 #[path = "../tf1_graphs.rs"]
 mod tf1_graphs;
+#[path = "../wake_word.rs"]
+mod wake_word;

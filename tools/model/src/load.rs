@@ -14,6 +14,7 @@ use crate::canonical::{Canonical, Detector, MAX_SIZE, Mfcc, Port, Schedule, Tens
 use crate::data::{DataError, read_bytes, read_tensors};
 use crate::error::ImportError;
 use crate::format::checkpoint::index_of;
+use crate::format::wake_word::WakeWord;
 use crate::format::{self, Assumption, Imported, Options};
 use crate::pack::{PackError, pack_with};
 use crate::quantize::{Ranges, RangesError};
@@ -189,14 +190,20 @@ pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> 
     if is_image(path)? {
         return setting(path, "is a flash image already; give the model that it was packed from");
     }
+    let wake_word = WakeWord::of(path)?;
+    let path = wake_word.as_ref().map_or(path, |wake_word| wake_word.model.as_path());
     let options = options(settings)?;
     let imported = format::import_with(path, &options).map_err(|source| match source {
         ImportError::Io(error) => DataError::io(path, "read", error).into(),
         source => LoadError::Import { path: path.to_owned(), source },
     })?;
-    let Imported { model, notes, mut assumptions } = imported;
+    let Imported { model, mut notes, mut assumptions } = imported;
     assumptions.retain(|assumption| !settings.decide(assumption));
     let mut model = model.with_magnitudes();
+    if let Some(wake_word) = &wake_word {
+        wake_word.apply(&mut model.architecture);
+        notes.push(format!("wake word, front end and detector from {}", wake_word.file.display()));
+    }
     let labels_from = apply_labels(path, settings, &mut model)?;
     let architecture = &mut model.architecture;
     if let Some(file) = &settings.front_end {

@@ -133,8 +133,9 @@ pub struct SettingArgs {
     /// `endless`, or windows of FRAMES frames, with a new one every EVERY frames
     #[arg(long, value_name = "endless|FRAMES/EVERY", value_parser = parse_schedule)]
     pub schedule: Option<canonical::Schedule>,
-    /// JSON file with the front end, or `precise` for that of Mycroft Precise [default: the model's own]
-    #[arg(long, value_name = "precise|FILE")]
+    /// JSON file with the front end, or the name of one: `precise` (Mycroft Precise), `micro_wake_word` (ESPHome)
+    /// [default: the model's own]
+    #[arg(long, value_name = "NAME|FILE")]
     pub front_end: Option<PathBuf>,
     /// Number of posteriors that the detector averages, 1 to 256 [default: 3, or 2 for a single label]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]

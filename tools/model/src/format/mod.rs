@@ -39,6 +39,7 @@ pub mod tf1;
 mod tf2ops;
 mod tflite;
 mod torch;
+pub mod wake_word;
 mod weights;
 mod xlstm;
 
