@@ -120,7 +120,11 @@ fn every_bit_matches_the_twin() {
         let settings = settings(drawn);
         for port in [RAW, OKAY_NABU] {
             let bytes = section(&settings, port);
-            for (what, signal) in signals(8 * settings.window_len as usize, rng) {
+            // The value whose absolute value wraps, where the window is 1.
+            let mut click = vec![0; settings.window_len as usize];
+            click[settings.window_len as usize / 2] = i16::MIN;
+            let signals = signals(8 * settings.window_len as usize, rng);
+            for (what, signal) in signals.into_iter().chain([("a click", click)]) {
                 let mut twin = Twin::new(&bytes, &settings);
                 let (window, stride) = (settings.window_len as usize, settings.stride_len as usize);
                 let expected: Vec<_> =
