@@ -1,12 +1,12 @@
 //! The activations over the whole range of f32: error, range, symmetry, order, slope, infinities and NaN; their codes
 //! and texts.
 //!
-//! Release builds check every f32 from 2^-24 to 2^10 in magnitude, of both signs. Beyond this range each function is a
-//! line or a constant up to rounding, in a single branch of its code, so only one block of 16 in 61 is checked, or
-//! every f32 if the environment variable `TIDEGATE_EVERY_F32` is set (some minutes). Debug builds check one block in
-//! 1,021, and one in 4,099 beyond. The file belongs to the package `tidegate`, so that it runs with either library of
-//! transcendental functions: `cargo test --release -p tidegate --test activation`, and the same with
-//! `--no-default-features --features micromath`.
+//! With the environment variable `TIDEGATE_EVERY_F32`, which `cargo xtask soak` sets, every f32 is checked (some minutes).
+//! Otherwise release builds check one block of 16 in 7 from 2^-24 to 2^10 in magnitude, of both signs. Beyond this range
+//! each function is a line or a constant up to rounding, in a single branch of its code, so only one block in 61 is
+//! checked. Debug builds check one block in 1,021, and one in 4,099 beyond. The file belongs to the package `tidegate`, so
+//! that it runs with either library of transcendental functions: `cargo test --release -p tidegate --test activation`, and
+//! the same with `--no-default-features --features micromath`.
 
 use std::ops::Range;
 use std::panic::{RefUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ use tidegate::internals::activation::{self, Activation, ParseActivationError};
 /// Neighboring f32 that are checked together. They are equally far apart.
 const BLOCK: usize = 16;
 /// One block in this many is checked. The stride is prime, so every exponent occurs.
-const STRIDE: usize = if cfg!(debug_assertions) { 1021 } else { 1 };
+const STRIDE: usize = if cfg!(debug_assertions) { 1021 } else { 7 };
 /// The stride beyond [`CURVED`].
 const STRAIGHT_STRIDE: usize = if cfg!(debug_assertions) { 4099 } else { 61 };
 /// The stride for further parameters, beside those that are checked in full.
@@ -74,12 +74,12 @@ impl<F: Fn(f32) -> f32 + Copy + Send, E: Fn(f64) -> f64 + Copy + Send> Claim<F, 
     /// Checks blocks of this sign, up to `end` in magnitude.
     fn sweep(self, sign: f32, end: f32) -> Worst {
         let [low, high, end] = [CURVED.0, CURVED.1, end].map(|x| x.min(end).to_bits() as usize / BLOCK);
-        let stride = if self.stride == 1 && env::var_os("TIDEGATE_EVERY_F32").is_some() {
-            1
+        let (curved, straight) = if self.stride == STRIDE && env::var_os("TIDEGATE_EVERY_F32").is_some() {
+            (1, 1)
         } else {
-            self.stride.max(STRAIGHT_STRIDE)
+            (self.stride, self.stride.max(STRAIGHT_STRIDE))
         };
-        let zones = [(0..low, stride), (low..high, self.stride), (high..end + 1, stride)];
+        let zones = [(0..low, straight), (low..high, curved), (high..end + 1, straight)];
         zones.into_iter().map(|(blocks, stride)| self.zone(sign, blocks, stride)).fold(Worst::default(), Worst::merge)
     }
 

@@ -1,5 +1,5 @@
-//! Checks that take hours: the fuzz targets for millions of inputs each, Miri, the thread sanitizer and NEON. Each result
-//! is recorded in `tests/soak.json` with its commit and date.
+//! Checks that take hours: the fuzz targets for millions of inputs each, Miri, the thread sanitizer, NEON, and functions
+//! over every f32. Each result is recorded in `tests/soak.json` with its commit and date.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::{Failure, record, test};
 
 /// Inputs and seconds after which a target stops, whichever comes first: two million inputs are the least, and targets
 /// that are fast run more.
-const FUZZ: Limit = Limit { seconds: 1200, executions: 10_000_000 };
+const FUZZ: Limit = Limit { seconds: 1200, executions: 20_000_000 };
 /// Seconds of the thread sanitizer.
 const RACE_SECONDS: u32 = 600;
 
@@ -25,6 +25,8 @@ struct Record {
     fuzz: BTreeMap<String, Outcome>,
     /// The tests of `cargo xtask hosts` that have passed.
     hosts: Option<Outcome>,
+    /// The tests of functions over every f32 that have passed.
+    every_f32: Option<Outcome>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -59,6 +61,9 @@ pub fn run(targets: Vec<String>) -> Result<(), Failure> {
         let start = Instant::now();
         let executions = test::hosts(RACE_SECONDS)?;
         record.hosts = Some(result(Ran { executions, seconds: start.elapsed().as_secs() }));
+        let start = Instant::now();
+        let executions = test::every_f32()?;
+        record.every_f32 = Some(result(Ran { executions, seconds: start.elapsed().as_secs() }));
         write(&path, &record)?;
     }
     Ok(())

@@ -109,6 +109,18 @@ pub fn hosts(race_seconds: u32) -> Result<u64, Failure> {
     Ok(total.passed)
 }
 
+/// The tests of functions over every f32, of which the other tests take a sample. Returns how many have passed.
+pub fn every_f32() -> Result<u64, Failure> {
+    let mut total = Total::default();
+    for (package, tests) in [("tidegate", &["--lib", "--test", "activation"][..]), ("tidegate-fused", &["--lib"])] {
+        let mut command = cargo(".", &["test", "--release", "--locked", "--package", package]);
+        command.args(tests).env("TIDEGATE_EVERY_F32", "1");
+        total.cargo_tests(&format!("functions of {package} over every f32"), command)?;
+    }
+    total.end()?;
+    Ok(total.passed)
+}
+
 /// The demo of the README, with the program that the tests have built. `cargo run` would compile it again, because its
 /// features differ from those of the tests. Without QEMU the demo omits the firmware; here QEMU is installed.
 fn demo() -> Result<(), Failure> {
