@@ -1,4 +1,4 @@
-//! The fields of a JSON file, before it is known what they mean.
+//! The fields of a JSON file of RTNeural, GuitarML or Neural Amp Modeler, before it is known which of them wrote it.
 
 use std::collections::BTreeMap;
 
