@@ -377,6 +377,7 @@ fn node_format(kind: CellKind) -> String {
         Presence::Optional => " or 0".to_owned(),
         Presence::With(option) => format!(" with `{}`", spec.options[option as usize]),
         Presence::Without(option) => format!(" without `{}`", spec.options[option as usize]),
+        Presence::Late(option) => format!(" with `{}`, not listed without", spec.options[option as usize]),
         Presence::Neither(a, b) => {
             format!(" with neither `{}` nor `{}`", spec.options[a as usize], spec.options[b as usize])
         }

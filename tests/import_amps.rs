@@ -3,15 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use serde_json::{Value as Json, json};
 use tidegate::Numeric;
 use tidegate_model::backend::Engine;
 
-use tidegate_model::canonical::Canonical;
+use tidegate_model::canonical::{Canonical, Schedule};
 use tidegate_model::error::ImportError;
 use tidegate_model::format::{Imported, import_bytes_with};
-use tidegate_model::load::ImageBuffer;
+use tidegate_model::load::{self, ImageBuffer};
 use tidegate_model::pack::pack;
 use tidegate_model::runner;
 use tidegate_tests::data;
@@ -165,25 +166,29 @@ fn pedals_of_guitarml_equal_pytorch() {
 }
 
 #[test]
-fn an_amplifier_that_does_not_start_from_zero_is_refused_by_name() {
-    let json: Json = serde_json::from_slice(&file("lstm.nam")).unwrap();
-    refused(&json, "an initial state other than zero (weights 60), is not supported");
+fn an_amplifier_of_neural_amp_modeler_starts_from_its_initial_states() {
+    let input = sound(4_800);
+    let bytes = file("lstm.nam");
+    let json: Json = serde_json::from_slice(&bytes).unwrap();
+    let imported = import(&bytes).unwrap();
+    assert_eq!(imported.notes, ["it was trained for 48000 samples a second"]);
+    equal("lstm.nam", &outputs(&imported.model, &input), &amplifier(&json, &input));
+    // Every window starts from them again.
+    let mut windows = imported.model;
+    windows.architecture.schedule = Schedule::Windows { frames: 5, every: 5 };
+    let ends = outputs(&windows, &input[..20]);
+    let expected: Vec<f64> = input[..20].chunks(5).map(|window| amplifier(&json, window)[4]).collect();
+    equal("windows", &ends, &expected);
 }
 
-/// A file of Neural Amp Modeler with random weights and initial states of zero.
+/// A file of Neural Amp Modeler with random weights.
 fn written(config: [usize; 3], seed: f64) -> Json {
     let [input_size, hidden_size, num_layers] = config;
     let inputs = input_size + (num_layers - 1) * hidden_size;
     let count = 4 * hidden_size * (inputs + num_layers * hidden_size) + num_layers * 6 * hidden_size + hidden_size + 1;
-    let mut weights: Vec<f64> = (0..count).map(|k| f64::from((seed * (k + 1) as f64).sin() as f32)).collect();
-    let mut at = 0;
-    for layer in 0..num_layers {
-        at += 4 * hidden_size * (if layer == 0 { input_size } else { hidden_size } + hidden_size + 1);
-        weights[at..at + 2 * hidden_size].fill(0.0);
-        at += 2 * hidden_size;
-    }
+    let weights: Vec<f64> = (0..count).map(|k| f64::from((seed * (k + 1) as f64).sin() as f32)).collect();
     let config = json!({"input_size": input_size, "hidden_size": hidden_size, "num_layers": num_layers});
-    json!({"version": "0.5.4", "architecture": "LSTM", "config": config, "weights": weights, "sample_rate": 48_000})
+    json!({"version": "0.5.4", "architecture": "LSTM", "config": config, "weights": weights})
 }
 
 #[test]
@@ -191,10 +196,29 @@ fn amplifiers_of_several_layers_equal_their_equations() {
     let input = sound(500);
     for (config, seed) in [([1, 4, 2], 1.7), ([1, 1, 1], 0.3), ([1, 7, 3], 2.9), ([1, 16, 1], 4.1)] {
         let json = written(config, seed);
-        let Imported { model, notes, .. } = import(&serde_json::to_vec(&json).unwrap()).unwrap();
-        assert_eq!(notes, ["it was trained for 48000 samples a second"]);
+        let model = model(&serde_json::to_vec(&json).unwrap());
         equal(&format!("{config:?}"), &outputs(&model, &input), &amplifier(&json, &input));
     }
+}
+
+#[test]
+fn an_initial_state_of_zeros_needs_no_option() {
+    let mut json = written([1, 3, 1], 0.9);
+    let start = 4 * 3 * (1 + 3) + 4 * 3;
+    for k in start..start + 6 {
+        json["weights"][k] = json!(0.0);
+    }
+    let model = model(&serde_json::to_vec(&json).unwrap());
+    assert!(model.architecture.nodes.iter().all(|node| node.options.is_empty()));
+    equal("zeros", &outputs(&model, &sound(100)), &amplifier(&json, &sound(100)));
+}
+
+#[test]
+fn integers_refuse_an_initial_state_by_name() {
+    let model = model(&file("lstm.nam"));
+    let error = load::packed(Path::new("lstm.nam"), &model, Numeric::I8x16).unwrap_err().to_string();
+    println!("{error}");
+    assert!(error.contains("initial"), "{error}");
 }
 
 /// RTNeural's sample with one input, with AIDA-X's fields beside its layers.

@@ -39,7 +39,7 @@ fn stored<S: Simd>(node: &Node<'_>, numeric: Numeric, s: S) -> Option<Box<dyn La
 
 fn weighted<S: Simd, W: Weight>(node: &Node<'_>, numeric: Numeric, s: S) -> Option<Box<dyn Layer<f32>>> {
     match node.kind {
-        CellKind::Lstm => Some(Box::new(lstm::Lstm::<S, W>::pack(node, numeric, s))),
+        CellKind::Lstm => Some(Box::new(lstm::Lstm::<S, W>::pack(node, numeric, s)?)),
         CellKind::Gru => Some(Box::new(gru::Gru::<S, W>::pack(node, numeric, s))),
         CellKind::Elman => Some(Box::new(elman::Elman::<S, W>::pack(node, numeric, s))),
         CellKind::Dense => Some(Box::new(dense::Dense::<S, W>::pack(node, numeric, s)?)),

@@ -129,7 +129,7 @@ fn number(of: &NumberSpec, choices: &mut Choices<'_>) -> i32 {
 /// Offsets of the tensors, which may overlap, and the weights.
 fn float_tensors(draft: &Draft, data: &[u8], choices: &mut Choices<'_>) -> Option<(Vec<Option<u32>>, Vec<u8>)> {
     let (mut weights_len, mut tensors) = (16, Vec::new());
-    for tensor in draft.spec.tensors {
+    for tensor in draft.spec.tensors.iter().filter(|tensor| tensor.presence.listed(draft.options)) {
         let offset = 16 * usize::from(choices.byte() % 4);
         tensors.push(tensor.presence.required(draft.options).then_some(offset as u32));
         let elements = elements(draft, tensor, 1)?;

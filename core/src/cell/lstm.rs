@@ -44,6 +44,8 @@
 //! | `cell_bias` | `[hidden]`: β_c | with `cell_norm` |
 //! | `output_gain` | `[hidden]`: γ_o | with `output_norm` |
 //! | `output_bias` | `[hidden]`: β_o | with `output_norm` |
+//! | `initial_hidden` | `[output]`: h before the first step | with `initial` |
+//! | `initial_cell_state` | `[hidden]`: c before the first step | with `initial` |
 //!
 //! # Options
 //!
@@ -60,9 +62,11 @@
 //! | `masked` | the last input feature is a mask: where it is 0, state and output keep their values |
 //! | `input_forget` | f = 1 - i; not with `coupled` or `joint_norm` |
 //! | `clipped` | the arguments of i, f, g and o, peepholes included, are clipped to ±`preact_clip` |
+//! | `initial` | the first step starts from `initial_hidden` and `initial_cell_state` instead of zeros |
 //!
 //! With `input_forget` the weights of the forget gate are unused and should be 0; with `coupled` those of the input
-//! gate. `joint_norm` would include them.
+//! gate. `joint_norm` would include them. With `initial` the state `started` is 0 before the first step, so that a zeroed
+//! state is the start.
 //!
 //! # Extents
 //!
@@ -93,7 +97,7 @@
 //! norms folded into the weights), `CoupledInputForgetGateLSTMCell` (`coupled`), `LayerNormBasicLSTMCell` and
 //! `LayerNormLSTMCell` (`gate_norm` and `cell_norm`); Keras's and PyTorch's `LSTM`, PyTorch's `LSTMCell`; EdgeML's
 //! `LSTMLRCell`; `lstm` and `lnlstm` (`joint_norm` and `output_norm`) of OpenAI's baselines; ONNX's `LSTM`, with its
-//! `clip` (`clipped`) and `input_forget`.
+//! `clip` (`clipped`) and `input_forget`; Neural Amp Modeler's `LSTM` (`initial`).
 //!
 //! # Golden cases
 //!
@@ -136,6 +140,7 @@ const OPTIONS: &[&str] = &[
     "masked",
     "input_forget",
     "clipped",
+    "initial",
 ];
 pub const PEEPHOLE: u32 = option(OPTIONS, "peephole");
 pub const PROJECTION: u32 = option(OPTIONS, "projection");
@@ -148,6 +153,7 @@ pub const OUTPUT_NORM: u32 = option(OPTIONS, "output_norm");
 pub const MASKED: u32 = option(OPTIONS, "masked");
 pub const INPUT_FORGET: u32 = option(OPTIONS, "input_forget");
 pub const CLIPPED: u32 = option(OPTIONS, "clipped");
+pub const INITIAL: u32 = option(OPTIONS, "initial");
 
 /// Elements of B h, 0 without `low_rank`.
 const PROJECTED: Dim = Dim::When(LOW_RANK, &RANK);
@@ -170,7 +176,11 @@ pub(super) const SPEC: CellSpec = CellSpec {
         Rule::OneOf { options: &[GATE_NORM, JOINT_NORM], least: 0 },
         Rule::OneOf { options: &[COUPLED, INPUT_FORGET, JOINT_NORM], least: 0 },
     ],
-    states: &[StateSpec { name: "hidden", len: Dim::Output }, StateSpec { name: "cell_state", len: Dim::Hidden }],
+    states: &[
+        StateSpec { name: "hidden", len: Dim::Output },
+        StateSpec { name: "cell_state", len: Dim::Hidden },
+        StateSpec { name: "started", len: Dim::When(INITIAL, &Dim::Const(1)) },
+    ],
     work: &[
         Dim::Hidden,
         PROJECTED,
@@ -202,6 +212,8 @@ pub(super) const SPEC: CellSpec = CellSpec {
         CanonicalSpec::vector("cell_bias", Dim::Hidden).with(CELL_NORM),
         CanonicalSpec::vector("output_gain", Dim::Hidden).with(OUTPUT_NORM),
         CanonicalSpec::vector("output_bias", Dim::Hidden).with(OUTPUT_NORM),
+        CanonicalSpec::vector("initial_hidden", Dim::Output).with(INITIAL),
+        CanonicalSpec::vector("initial_cell_state", Dim::Hidden).with(INITIAL),
     ],
     tensors: &[
         TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::LSTM),
@@ -219,6 +231,8 @@ pub(super) const SPEC: CellSpec = CellSpec {
         TensorSpec::vector("cell_bias", &["cell_bias"], Dim::Hidden).with(CELL_NORM),
         TensorSpec::vector("output_gain", &["output_gain"], Dim::Hidden).with(OUTPUT_NORM),
         TensorSpec::vector("output_bias", &["output_bias"], Dim::Hidden).with(OUTPUT_NORM),
+        TensorSpec::vector("initial_hidden", &["initial_hidden"], Dim::Output).when(Presence::Late(INITIAL)),
+        TensorSpec::vector("initial_cell_state", &["initial_cell_state"], Dim::Hidden).when(Presence::Late(INITIAL)),
     ],
     curves: &[Dim::Hidden; 5],
     ..CellSpec::EMPTY
@@ -239,6 +253,8 @@ mod tensor {
     pub const CELL_BIAS: usize = super::SPEC.tensor("cell_bias");
     pub const OUTPUT_GAIN: usize = super::SPEC.tensor("output_gain");
     pub const OUTPUT_BIAS: usize = super::SPEC.tensor("output_bias");
+    pub const INITIAL_HIDDEN: usize = super::SPEC.tensor("initial_hidden");
+    pub const INITIAL_CELL_STATE: usize = super::SPEC.tensor("initial_cell_state");
 }
 
 mod param {
@@ -252,7 +268,11 @@ pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
     const {
         Entry {
             spec: &SPEC,
-            float: &[&Cell::float(&SPEC, step::<W>), &Cell::float(&SPEC, step_in_passes::<W>).when(IN_PASSES)],
+            float: &[
+                &Cell::float(&SPEC, step::<W>),
+                &Cell::float(&SPEC, step_from_initial::<W>).when(1 << INITIAL),
+                &Cell::float(&SPEC, step_in_passes::<W>).when(IN_PASSES),
+            ],
             integer: &[
                 (&integer::SPEC, &Cell::integer_whole(&SPEC, integer::step::<K>)),
                 (&integer::SPEC, &Cell::integer_whole(&SPEC, integer::step_projected::<K>).when(1 << PROJECTION)),
@@ -266,14 +286,32 @@ pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
     }
 }
 
-/// One step without [`IN_PASSES`], in one pass over the units.
+/// One step without [`IN_PASSES`] and `initial`, in one pass over the units.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     step_by::<W>(node, io, update::<W>);
 }
 
+/// One step without [`IN_PASSES`].
+pub(crate) fn step_from_initial<W: Weight>(node: &Node<'_>, io: Io<'_>) {
+    step_by::<W>(node, started(node, io), update::<W>);
+}
+
 /// One step with any options.
 pub(crate) fn step_in_passes<W: Weight>(node: &Node<'_>, io: Io<'_>) {
-    step_by::<W>(node, io, normalized::update::<W>);
+    step_by::<W>(node, started(node, io), normalized::update::<W>);
+}
+
+/// The slices of a step with h and c as the state. With `initial`, they are the initial ones before the first step.
+fn started<'s>(node: &Node<'_>, io: Io<'s>) -> Io<'s> {
+    let Some((state, flag)) = io.state.split_at_mut_checked(node.output_size + node.hidden_size) else {
+        return Io { state: &mut [], ..io };
+    };
+    if let ([started @ 0.0], Some((hidden, cell))) = (flag, state.split_at_mut_checked(node.output_size)) {
+        *started = 1.0;
+        copy(hidden, node.elements(tensor::INITIAL_HIDDEN));
+        copy(cell, node.elements(tensor::INITIAL_CELL_STATE));
+    }
+    Io { state, ..io }
 }
 
 /// Updates every unit, c to c', and writes m. The arguments are the node, x, the operand of the recurrent weights, c,

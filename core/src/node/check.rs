@@ -154,7 +154,12 @@ impl Node<'_> {
     /// Checks that every tensor that the cell has with these options is present, aligned and within the weights, and
     /// that no other is present.
     const fn check_tensors(&self, specs: Specs, node: u32) -> Result<(), ImageError> {
-        let specs = specs.tensors();
+        let mut specs = specs.tensors();
+        while let [listed @ .., last] = specs
+            && !last.presence.listed(self.options)
+        {
+            specs = listed;
+        }
         if self.tensors.len() != specs.len() * 4 {
             let (needed, given) = (specs.len(), self.tensors.len() / 4);
             return Err(ImageError::BadTensor { node, tensor: 0, needed, given });

@@ -325,6 +325,9 @@ pub enum Presence {
     Neither(u32, u32),
     /// Exactly when the option of the first index is set and that of the second is not.
     WithWithout(u32, u32),
+    /// Exactly when the option of this index is set. The records of other nodes do not list the tensor, so that images
+    /// from before the option stay readable. Such tensors come last.
+    Late(u32),
 }
 
 impl Presence {
@@ -333,7 +336,7 @@ impl Presence {
         match self {
             Self::Always => true,
             Self::Optional => false,
-            Self::With(option) => options >> option & 1 == 1,
+            Self::With(option) | Self::Late(option) => options >> option & 1 == 1,
             Self::Without(option) => options >> option & 1 == 0,
             Self::Neither(a, b) => options >> a & 1 == 0 && options >> b & 1 == 0,
             Self::WithWithout(with, without) => options >> with & 1 == 1 && options >> without & 1 == 0,
@@ -343,6 +346,11 @@ impl Presence {
     /// Whether a node with these option bits may have the tensor.
     pub const fn allowed(self, options: u32) -> bool {
         matches!(self, Self::Optional) || self.required(options)
+    }
+
+    /// Whether the record of a node with these option bits has a field for the offset of the tensor.
+    pub const fn listed(self, options: u32) -> bool {
+        !matches!(self, Self::Late(_)) || self.required(options)
     }
 }
 

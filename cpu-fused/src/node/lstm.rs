@@ -1,4 +1,4 @@
-//! LSTM ([`tidegate::internals::cell::lstm`]) in floats, with every option.
+//! LSTM ([`tidegate::internals::cell::lstm`]) in floats, with every option except `initial`.
 //!
 //! A block of units has one vector of each gate, i, f, g, o, side by side.
 
@@ -10,7 +10,7 @@ use core::ops::Range;
 use tidegate::Numeric;
 use tidegate::internals::{
     activation::Activation,
-    cell::lstm::{LOW_RANK, MASKED, PROJECTION},
+    cell::lstm::{INITIAL, LOW_RANK, MASKED, PROJECTION},
     node::Node,
 };
 
@@ -54,8 +54,11 @@ pub struct Lstm<S, W> {
 }
 
 impl<S: Simd, W: Weight> Lstm<S, W> {
-    /// Packs a node.
-    pub fn pack(node: &Node<'_>, numeric: Numeric, s: S) -> Self {
+    /// Packs a node; `None` if it starts from an initial state.
+    pub fn pack(node: &Node<'_>, numeric: Numeric, s: S) -> Option<Self> {
+        if node.has(INITIAL) {
+            return None;
+        }
         let hidden = node.hidden_size;
         let blocks = hidden.div_ceil(S::LANES);
         let place = |vector: usize, lane: usize| {
@@ -96,7 +99,7 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
             // An update with options has branches, which prevent it from overlapping the next block's sums.
             S::LANES <= PAIRED_LANES || streams
         };
-        Self { size: if is_small { hidden } else { 0 }, abreast, ..lstm }
+        Some(Self { size: if is_small { hidden } else { 0 }, abreast, ..lstm })
     }
 
     /// Elements of the sums of a step.

@@ -1,15 +1,22 @@
-//! Gates i, f, g, o; peepholes, clips, a projection, coupled gates, layer normalization. The state is h, then c.
+//! Gates i, f, g, o; peepholes, clips, a projection, coupled gates, layer normalization, an initial state. The state is
+//! h, then c, then whether it has started.
 
 use super::sums::{dot, layer_norm};
 use super::{Bounded, Cell};
 
 pub fn state_len(cell: &Cell<'_>) -> usize {
-    cell.output_size() + cell.hidden_size()
+    cell.output_size() + cell.hidden_size() + usize::from(cell.has("initial"))
 }
 
 pub fn step(cell: &Cell<'_>, x: &[Bounded], state: &mut [Bounded]) -> Vec<Bounded> {
     let units = cell.hidden_size();
-    let (h, c) = state.split_at_mut(cell.output_size());
+    let (h, rest) = state.split_at_mut(cell.output_size());
+    let (c, started) = rest.split_at_mut(units);
+    for started in started.iter_mut().filter(|started| started.value == 0.0) {
+        *started = Bounded::exact(1.0);
+        h.iter_mut().enumerate().for_each(|(k, h)| *h = cell.element("initial_hidden", k));
+        c.iter_mut().enumerate().for_each(|(k, c)| *c = cell.element("initial_cell_state", k));
+    }
     if cell.skips(x) {
         return h.to_vec();
     }

@@ -121,6 +121,9 @@ impl Variant {
                 let masked = [
                     Self::new(kind, &["masked"]),
                     Self::new(kind, &["masked", "projection", "cell_norm"]).fit(Fit::projected).param("epsilon", 0.5),
+                    Self::new(kind, &["initial"]),
+                    Self::new(kind, &["masked", "initial", "projection"]).fit(Fit::projected),
+                    Self::new(kind, &["initial", "gate_norm"]).param("epsilon", 0.5),
                 ];
                 let full = subsets.iter().flat_map(with).chain(masked);
                 full.chain(Self::normalized_lstm(kind)).chain(low_rank).collect()

@@ -292,7 +292,7 @@ fn kind_of(node: &Node) -> CellKind {
     CellKind::from_name(&node.cell).expect("a validated model names cells that exist")
 }
 
-/// Appends the tensors of a node to the weights; returns the offset of each tensor of the spec.
+/// Appends the tensors of a node to the weights; returns the offset of each tensor that the record lists.
 fn pack_tensors(
     node: &Node,
     model: &Canonical,
@@ -302,7 +302,7 @@ fn pack_tensors(
     let spec = kind_of(node).spec();
     let options = node.option_bits(spec);
     let mut offsets = Vec::new();
-    for tensor in spec.tensors {
+    for tensor in spec.tensors.iter().filter(|tensor| tensor.presence.listed(options)) {
         if !tensor.presence.required(options) {
             offsets.push(None);
             continue;

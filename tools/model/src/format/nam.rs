@@ -1,5 +1,5 @@
-//! Neural Amp Modeler's files (<https://github.com/sdatkinson/NeuralAmpModelerCore>): an LSTM over samples and a linear
-//! layer. Its initial states, which were trained with it, must be zero.
+//! Neural Amp Modeler's files (<https://github.com/sdatkinson/NeuralAmpModelerCore>): an LSTM over samples, whose
+//! initial states were trained with it, and a linear layer.
 
 use serde::Deserialize;
 use tidegate::internals::{activation::Activation, cell::CellKind};
@@ -53,7 +53,7 @@ pub(super) fn import(bytes: &[u8], fields: &Fields, name: &str, options: &Option
     network.limit(Budget::of_network(weights.all.len()));
     let mut last = network.input("input", input_size);
     for _ in 0..num_layers {
-        let layer = weights.lstm(last.size(), hidden_size)?;
+        let layer = weights.lstm(last.size(), hidden_size);
         last = network.add(layer, &[&last]);
     }
     let (head, bias) = (weights.tensor(&[1, hidden_size]), weights.tensor(&[1]));
@@ -93,11 +93,9 @@ impl Weights {
         Tensor { shape: shape.to_vec(), data }
     }
 
-    fn lstm(&mut self, input: usize, hidden: usize) -> Result<Layer> {
+    fn lstm(&mut self, input: usize, hidden: usize) -> Layer {
         let (gates, bias) = (self.tensor(&[4 * hidden, input + hidden]), self.tensor(&[4 * hidden]));
-        let initial = self.tensor(&[2, hidden]);
-        let starts = initial.data.iter().any(|&value| value != 0.0);
-        unsupported_if(starts, format_args!("an initial state other than zero (weights {}),", self.read - 2 * hidden))?;
+        let (initial_hidden, initial_cell) = (self.tensor(&[hidden]), self.tensor(&[hidden]));
         let part = |from: usize, cols: usize| {
             let rows = gates.data.chunks(input + hidden);
             let data = rows.flat_map(|row| row[from..from + cols].to_vec()).collect();
@@ -107,6 +105,10 @@ impl Weights {
             .tensor("input_weights", part(0, input))
             .tensor("recurrent_weights", part(input, hidden))
             .tensor("input_bias", bias);
-        Ok(layer)
+        if [&initial_hidden, &initial_cell].iter().all(|state| state.data.iter().all(|&value| value == 0.0)) {
+            return layer;
+        }
+        let layer = layer.option("initial").tensor("initial_hidden", initial_hidden);
+        layer.tensor("initial_cell_state", initial_cell)
     }
 }
