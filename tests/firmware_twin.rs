@@ -4,10 +4,10 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use tidegate::{Layout, Model, Numeric, Schedule, State, StepError};
+use tidegate::{IntegerDetector, IntegerFrontEnd, Layout, Mfcc, Model, Numeric, Schedule, State, StepError};
 use tidegate_model::load::ImageBuffer;
 use tidegate_model::pack::pack;
-use tidegate_model::runner;
+use tidegate_model::runner::{self, Decision};
 
 use crate::spotter;
 use tidegate_tests::tolerance::worst;
@@ -16,6 +16,8 @@ use tidegate_tests::tolerance::worst;
 mod hello;
 #[path = "../firmware-examples/build/vad.rs"]
 mod vad;
+#[path = "../firmware-examples/build/wake_word.rs"]
+mod wake_word;
 
 /// As in `firmware-examples/src/recording.rs`.
 const BLOCK_LEN: usize = 160;
@@ -38,6 +40,34 @@ fn line(head: &str, model: &Model<'_>, posteriors: &[f32]) -> String {
         write!(line, " {bits:08x}").expect("writing to a string succeeds");
         line
     })
+}
+
+/// The lines that the firmware prints for all clips as one stream: each decision, and the LED. `of` adds to the line of a
+/// decision and says which label is detected.
+fn lines_of_stream(
+    model: &Model<'_>,
+    mfcc: &Mfcc<'_>,
+    mut stream: Vec<i16>,
+    mut of: impl FnMut(String, &Decision<'_>) -> (String, Option<String>),
+) -> Vec<String> {
+    stream.resize(stream.len().next_multiple_of(BLOCK_LEN), 0);
+    let (mut lines, mut lit_at) = (Vec::new(), None);
+    let blocks = stream.chunks(BLOCK_LEN).map(Ok::<_, StepError>);
+    runner::listen(model, mfcc, blocks, |decision| {
+        let now_ms = (decision.sample * 1000 / u64::from(mfcc.settings().sample_rate)) as u32;
+        if lit_at.is_some_and(|since| now_ms - since >= LIT_FOR_MS) {
+            lit_at = None;
+            lines.push("led off".to_owned());
+        }
+        let (line, event) = of(line(&format!("at {now_ms:08x}"), model, decision.posteriors), &decision);
+        lines.push(line);
+        if let Some(label) = event {
+            lit_at = Some(now_ms);
+            lines.push(format!("event {label}, led on"));
+        }
+    })
+    .unwrap();
+    lines
 }
 
 /// The lines that the firmware prints, computed here.
@@ -63,24 +93,71 @@ fn lines(numeric: Numeric) -> Vec<String> {
     let said: Vec<&str> = spotter.clips.iter().map(|clip| clip.label.as_str()).collect();
     assert!(labels.iter().all(|label| said.contains(label)) && said.len() == labels.len(), "one clip of each class");
 
-    // All clips as one stream.
+    lines.extend(lines_of_stream(&model, mfcc, stream, |line, decision| {
+        (line, decision.event.map(|event| labels[event.label].to_owned()))
+    }));
+    lines
+}
+
+/// The probability of the gate at each of its decisions, and whether it has an event.
+fn gate(samples: &[i16]) -> Vec<(i16, bool)> {
+    let word = ImageBuffer::new(&wake_word::word(&repository(""), Layout::Portable).unwrap());
+    let image = ImageBuffer::new(&wake_word::gate(&repository(""), Layout::Portable).unwrap());
+    let (word, model) = (word.model().unwrap(), image.model().unwrap());
+    let (features, detector) = (word.integer_front_end().unwrap(), model.detector().unwrap());
+    let (mut sound, mut memory) = (vec![0; features.memory_words()], vec![0; model.state_words()]);
+    let (mut scratch, mut means) = (vec![0; model.scratch_words()], vec![0; detector.integer_memory_words()]);
+    let mut front_end = IntegerFrontEnd::new(&features, &mut sound).unwrap();
+    let mut state = State::new(&model, &mut memory).unwrap();
+    let mut detector = IntegerDetector::new(detector, model.output_scale(), &mut means).unwrap();
+    let (mut rest, mut decisions, mut probability) = (samples, Vec::new(), [0]);
+    while !rest.is_empty() {
+        rest = &rest[front_end.push(rest)..];
+        while let Some(frame) = front_end.next() {
+            if model.step_i16(&mut state, &mut scratch, frame, &mut probability).unwrap().has_output() {
+                decisions.push((probability[0], detector.push(&probability, 0).unwrap().is_some()));
+            }
+        }
+    }
+    decisions
+}
+
+/// The lines that `wake_word` prints, or `wake_word_gated`.
+fn lines_of_wake_word(gated: bool) -> Vec<String> {
+    let image = ImageBuffer::new(&wake_word::word(&repository(""), Layout::Portable).unwrap());
+    let model = image.model().unwrap();
+    let (mfcc, label) = (model.front_end().unwrap(), model.labels().next().unwrap());
+    let alone = wake_word::sound(&repository("")).unwrap();
+    let mut stream = alone.clone();
+    stream.extend([0; GAP_LEN]);
     stream.resize(stream.len().next_multiple_of(BLOCK_LEN), 0);
-    let mut lit_at = None;
-    let blocks = stream.chunks(BLOCK_LEN).map(Ok::<_, StepError>);
-    runner::listen(&model, mfcc, blocks, |decision| {
-        let now_ms = (decision.sample * 1000 / u64::from(mfcc.settings().sample_rate)) as u32;
-        if lit_at.is_some_and(|since| now_ms - since >= LIT_FOR_MS) {
-            lit_at = None;
-            lines.push("led off".to_owned());
-        }
-        lines.push(line(&format!("at {now_ms:08x}"), &model, decision.posteriors));
-        if let Some(event) = decision.event {
-            lit_at = Some(now_ms);
-            lines.push(format!("event {}, led on", labels[event.label]));
-        }
+    let (mut of_alone, mut of_stream) = (gate(&alone).into_iter(), gate(&stream).into_iter());
+    let beside = |line: String, (probability, speech): (i16, bool)| {
+        if gated { (format!("{line} {probability:08x}"), speech) } else { (line, true) }
+    };
+    let mut lines = Vec::new();
+    runner::listen(&model, mfcc, [Ok::<_, StepError>(&alone)], |decision| {
+        let line = line("clip okay_nabu", &model, decision.posteriors);
+        lines.push(beside(line, of_alone.next().unwrap()).0);
     })
     .unwrap();
+    lines.extend(lines_of_stream(&model, mfcc, stream, |line, decision| {
+        let (line, speech) = beside(line, of_stream.next().unwrap());
+        (line, decision.event.filter(|_| speech).map(|_| label.to_owned()))
+    }));
     lines
+}
+
+#[test]
+fn firmware_and_host_hear_the_wake_word_with_the_same_bits() {
+    for (program, gated) in [("wake_word", false), ("wake_word_gated", true)] {
+        let record = repository(&format!("firmware-examples/expected/{program}.run"));
+        let firmware = std::fs::read_to_string(&record).unwrap_or_else(|error| panic!("{}: {error}", record.display()));
+        let host = lines_of_wake_word(gated);
+        assert_eq!(host.iter().filter(|line| line.starts_with("event Okay Nabu")).count(), 1, "{host:?}");
+        let firmware: Vec<&str> = firmware.lines().collect();
+        assert_eq!(firmware, host, "{program}: the firmware on the left, the host on the right");
+    }
 }
 
 /// A model trained by `tidegate-gpu train` makes the same decisions here and in the firmware. A test of the command line

@@ -4,6 +4,7 @@ mod c;
 mod hello;
 mod spotter;
 mod vad;
+mod wake_word;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out.join("kws_f32.tgi"), spotter.pack(Numeric::F32, Layout::Portable)?)?;
     println!("cargo::rerun-if-changed={REPOSITORY}/{}", vad::MODEL);
     fs::write(out.join("vad.tgi"), vad::image(Path::new(REPOSITORY))?)?;
+    println!("cargo::rerun-if-changed={REPOSITORY}/{}", wake_word::FOLDER);
+    fs::write(out.join("wake_word.tgi"), wake_word::word(Path::new(REPOSITORY), layout)?)?;
+    fs::write(out.join("wake_gate.tgi"), wake_word::gate(Path::new(REPOSITORY), layout)?)?;
     recording(&out, &spotter)?;
     c::write(&out, &spotter, hello())
 }
@@ -58,14 +62,20 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn recording(out: &Path, spotter: &Spotter) -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={REPOSITORY}/{CLIPS}");
     let (mut statics, mut clips) = (String::new(), Vec::new());
-    for (number, clip) in spotter.clips.iter().enumerate() {
-        println!("cargo::rerun-if-changed={}", clip.path.display());
-        let bytes: Vec<u8> = clip.samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
+    let wake_word = wake_word::sound(Path::new(REPOSITORY))?;
+    let sounds = spotter.clips.iter().map(|clip| (clip.label.as_str(), &clip.samples));
+    for (number, (label, samples)) in sounds.chain([("okay_nabu", &wake_word)]).enumerate() {
+        let bytes: Vec<u8> = samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
         statics += &format!("static CLIP_{number}: [u8; {}] = *include_bytes!(\"clip{number}.i16\");\n", bytes.len());
-        clips.push(format!("Clip {{ label: {:?}, bytes: &CLIP_{number} }}", clip.label));
+        clips.push(format!("Clip {{ label: {label:?}, bytes: &CLIP_{number} }}"));
         fs::write(out.join(format!("clip{number}.i16")), bytes)?;
     }
+    for clip in &spotter.clips {
+        println!("cargo::rerun-if-changed={}", clip.path.display());
+    }
+    let wake_word = clips.pop().unwrap_or_default();
     statics +=
         &format!("/// The shipped clips.\npub static CLIPS: [Clip; {}] = [{}];\n", clips.len(), clips.join(", "));
+    statics += &format!("/// The sound of the wake word.\npub static WAKE_WORD: [Clip; 1] = [{wake_word}];\n");
     Ok(fs::write(out.join("clips.rs"), statics)?)
 }

@@ -6,7 +6,7 @@ use critical_section::Mutex;
 use heapless::spsc::{Consumer, Producer, Queue};
 
 use crate::arch::{end_interrupt, singleton, start_timer};
-use crate::recording::{Block, Blocks};
+use crate::recording::{Block, Blocks, Clip};
 
 static MICROPHONE: Mutex<RefCell<Option<Microphone>>> = Mutex::new(RefCell::new(None));
 
@@ -26,10 +26,10 @@ impl Microphone {
     }
 }
 
-/// Starts the interrupts and returns the queue of blocks. `None` if they were started before.
-pub fn start() -> Option<Consumer<'static, Block>> {
+/// Starts the interrupts and returns the queue of the blocks of these clips. `None` if they were started before.
+pub fn start(clips: &'static [Clip]) -> Option<Consumer<'static, Block>> {
     let (producer, consumer) = singleton!(: Queue<Block, 8> = Queue::new())?.split();
-    let microphone = Microphone { blocks: Blocks::default(), queue: producer, waiting: None };
+    let microphone = Microphone { blocks: Blocks::of(clips), queue: producer, waiting: None };
     critical_section::with(|token| {
         *MICROPHONE.borrow(token).try_borrow_mut().ok()? = Some(microphone);
         Some(())

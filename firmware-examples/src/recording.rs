@@ -25,17 +25,23 @@ impl Clip {
     }
 }
 
-/// All clips, each with its gap, block by block; the last block is padded with zeros.
-#[derive(Debug, Default)]
+/// Clips, each with its gap, block by block; the last block is padded with zeros.
+#[derive(Debug)]
 pub struct Blocks {
+    clips: &'static [Clip],
     clip: usize,
     /// Index of the next sample in the clip and its gap.
     sample: usize,
 }
 
 impl Blocks {
+    /// The blocks of these clips.
+    pub const fn of(clips: &'static [Clip]) -> Self {
+        Self { clips, clip: 0, sample: 0 }
+    }
+
     fn next_sample(&mut self) -> Option<i16> {
-        let (samples, _) = CLIPS.get(self.clip)?.bytes.as_chunks();
+        let (samples, _) = self.clips.get(self.clip)?.bytes.as_chunks();
         let sample = samples.get(self.sample).copied().map_or(0, i16::from_le_bytes);
         self.sample += 1;
         if self.sample == samples.len() + GAP_LEN {
@@ -59,7 +65,7 @@ impl Iterator for Blocks {
     }
 }
 
-/// Number of blocks.
-pub fn block_count() -> usize {
-    CLIPS.iter().map(|clip| clip.bytes.len() / 2 + GAP_LEN).sum::<usize>().div_ceil(BLOCK_LEN)
+/// Number of blocks of these clips.
+pub fn block_count(clips: &[Clip]) -> usize {
+    clips.iter().map(|clip| clip.bytes.len() / 2 + GAP_LEN).sum::<usize>().div_ceil(BLOCK_LEN)
 }

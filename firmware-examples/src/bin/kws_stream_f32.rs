@@ -5,6 +5,7 @@
 
 mod spotter;
 
+use firmware_examples::recording::{CLIPS, Clip};
 use firmware_examples::{Console, arch::entry, start};
 use tidegate::{Detector, DetectorSettings, FrontEnd, Mfcc, Model, State, StepError};
 
@@ -24,6 +25,7 @@ struct Spotting<'m> {
 
 impl Spotter for Spotting<'_> {
     const SAMPLE_RATE: u32 = MFCC.settings().sample_rate;
+    const HEARD: &'static [Clip] = &CLIPS;
 
     fn reset(&mut self) {
         self.front_end.reset();

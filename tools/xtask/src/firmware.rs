@@ -66,7 +66,7 @@ impl Machine {
 }
 
 /// Each program, whether it uses the kernels of the core, and the cores that run it. An empty list means all cores.
-const PROGRAMS: [(&str, bool, &[&str]); 8] = [
+const PROGRAMS: [(&str, bool, &[&str]); 10] = [
     // Without a network.
     ("bare", false, &["m4"]),
     // The smallest program.
@@ -77,6 +77,9 @@ const PROGRAMS: [(&str, bool, &[&str]); 8] = [
     // Every cell.
     ("hello_any", false, &["m4"]),
     ("kws_stream", true, &[]),
+    ("wake_word", true, &["m0plus", "m4", "m55", "rv32"]),
+    // Two networks behind one front end.
+    ("wake_word_gated", true, &["m4"]),
     // These programs need an FPU, and their images do not fit into the instruction memory of the M55.
     ("kws_stream_f32", true, &["m4", "m7"]),
     ("vad", true, &["m4", "m7"]),

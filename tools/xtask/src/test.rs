@@ -59,7 +59,7 @@ pub fn run() -> Result<(), Failure> {
             });
         }
         // Without an FPU, operations on floats are calls to library functions. The integer chain has none.
-        if firmware.name == "kws_stream" && !firmware.machine.has_fpu() {
+        if ["kws_stream", "wake_word"].contains(&firmware.name) && !firmware.machine.has_fpu() {
             total.check(&format!("{what} has no code for floats"), || {
                 symbols::has_no_floats(firmware.name, &firmware.elf())
             });

@@ -5,7 +5,7 @@
 
 use embedded_hal::digital::StatefulOutputPin;
 use firmware_examples::arch::{BoardLed, below, wait_for_interrupt};
-use firmware_examples::recording::{CLIPS, block_count};
+use firmware_examples::recording::{Clip, block_count};
 use firmware_examples::{Console, led::Led, microphone};
 use tidegate::StepError;
 
@@ -13,6 +13,8 @@ use tidegate::StepError;
 pub trait Spotter {
     /// Samples per second.
     const SAMPLE_RATE: u32;
+    /// What the microphone hears.
+    const HEARD: &'static [Clip];
 
     /// Resets all states.
     fn reset(&mut self);
@@ -46,7 +48,7 @@ pub fn run<S: Spotter>(mut spotter: S) -> Option<()> {
     let mut stepped = Ok(());
     console.stack_of_step(below(|| stepped = spotter.step_over_zeros()));
     stepped.ok()?;
-    for clip in &CLIPS {
+    for clip in S::HEARD {
         spotter.reset();
         for sample in clip.samples() {
             process(&mut spotter, &[sample], |spotter| {
@@ -59,10 +61,10 @@ pub fn run<S: Spotter>(mut spotter: S) -> Option<()> {
     }
 
     spotter.reset();
-    let mut blocks = microphone::start()?;
+    let mut blocks = microphone::start(S::HEARD)?;
     let mut led = Led::new(BoardLed::default(), 500).ok()?;
     let (mut heard, samples_per_ms) = (0, S::SAMPLE_RATE / 1000);
-    while heard < block_count() {
+    while heard < block_count(S::HEARD) {
         let Some(block) = blocks.dequeue() else {
             wait_for_interrupt();
             continue;
