@@ -44,7 +44,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tidegate::internals::{
     cell::{
-        CURVE, CellKind, CellSpec, Dim, IntegerSpec, NumberSpec, Presence, Storage, TensorSpec, UNIT_SCALES, Unit, WIDE,
+        CURVE, CellKind, CellSpec, Dim, IntegerSpec, NumberSpec, Presence, StateSpec, Storage, TensorSpec, UNIT_SCALES,
+        Unit, WIDE,
     },
     gate::Gate,
 };
@@ -456,7 +457,9 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec, what: &str) -> String 
         format!("`{}` {} to {}{usual}", of.name, of.least, of.most)
     };
     let (numbers, tensors) = (integer.numbers.iter().map(number), integer.tensors.iter().map(tensor));
-    let lists = [("numbers", numbers.collect::<Vec<_>>()), ("tensors", tensors.collect())];
+    let state = |of: &StateSpec| format!("`{}` \\[{}\\]", of.name, dim(spec, &of.len));
+    let states = integer.states.unwrap_or_default().iter().map(state).collect::<Vec<_>>();
+    let lists = [("states", states), ("numbers", numbers.collect()), ("tensors", tensors.collect())];
     let options: Vec<&str> = spec
         .options
         .iter()

@@ -62,7 +62,8 @@ fn chosen(node: &Node, kind: CellKind, number: &NumberSpec) -> i32 {
     match number.name {
         "cell_bits" => 11,
         "cell_clip" => number.most,
-        "least" => -128,
+        "least" | "first" => -128,
+        "roundings" => 1,
         "most" => 127,
         // The exponents have 26 fraction bits.
         "lift" => 20,

@@ -52,6 +52,8 @@ mod sums;
 pub mod time_freq_lstm;
 pub mod ugrnn;
 pub mod window;
+pub mod window_dense;
+pub mod window_depthwise;
 
 pub use crate::spec::{
     ActivationSpec, Alone, CURVE, Candidate, CanonicalSpec, CellKind, CellSpec, Dim, ExtentSpec, IntegerSpec,
@@ -111,6 +113,8 @@ impl CellKind {
             Self::Repeat => repeat::entry::<W, K>(),
             Self::Scale => scale::entry::<W, K>(),
             Self::Slice => slice::entry::<W, K>(),
+            Self::WindowDense => window_dense::entry::<W, K>(),
+            Self::WindowDepthwise => window_depthwise::entry::<W, K>(),
         }
     }
 

@@ -75,11 +75,11 @@ impl Cell {
     }
 
     pub const fn integer(spec: &CellSpec, integer: &IntegerSpec, step: EachStep<i16>) -> Self {
-        Self::new(spec.states, integer.tensors, Form::Integer(Run::Each(step)))
+        Self::new(integer.states_of(spec), integer.tensors, Form::Integer(Run::Each(step)))
     }
 
     pub const fn integer_buffered(spec: &CellSpec, integer: &IntegerSpec, step: BufferedStep<i16>) -> Self {
-        Self::new(spec.states, integer.tensors, Form::Integer(Run::Buffered(step)))
+        Self::new(integer.states_of(spec), integer.tensors, Form::Integer(Run::Buffered(step)))
     }
 
     /// A step that reads only matrices, rows and tables. It knows their lengths without the specs.

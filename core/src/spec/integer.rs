@@ -1,6 +1,6 @@
 //! The integer form of a cell kind, as data: its options, whole numbers and tensors, and the unit of every integer.
 
-use super::{Dim, Quantization, Rule, TensorSpec};
+use super::{CellSpec, Dim, Quantization, Rule, StateSpec, TensorSpec};
 use crate::curve::{BITS, LEAST_BITS, OVER_OCTAVES, PREACT_BITS};
 
 /// The storage of the elements of a tensor of an image, and in the integer numerics their units.
@@ -114,6 +114,8 @@ pub struct IntegerSpec {
     pub options: u32,
     /// Relations of sizes and extents, in addition to the rules of the kind.
     pub rules: &'static [Rule],
+    /// The state, if it differs from the kind's. Lengths are in i16.
+    pub states: Option<&'static [StateSpec]>,
     /// Whole numbers that replace the kind's parameters.
     pub numbers: &'static [NumberSpec],
     /// Scratch of the form during one step, in i16: the sum of these.
@@ -126,7 +128,16 @@ pub struct IntegerSpec {
 
 impl IntegerSpec {
     /// An empty form. A spec replaces the fields that its form has.
-    pub const EMPTY: Self = Self { options: 0, rules: &[], numbers: &[], work: &[], tensors: &[], quantization: None };
+    pub const EMPTY: Self =
+        Self { options: 0, rules: &[], states: None, numbers: &[], work: &[], tensors: &[], quantization: None };
+
+    /// The state of nodes of this form of a kind.
+    pub const fn states_of(&self, kind: &CellSpec) -> &'static [StateSpec] {
+        match self.states {
+            Some(states) => states,
+            None => kind.states,
+        }
+    }
 }
 
 /// The option of an integer LSTM whose units have scales of the cell state of their own.

@@ -61,6 +61,8 @@ kinds! {
     Repeat = 44, "repeat";
     Scale = 45, "scale";
     Slice = 46, "slice";
+    WindowDense = 47, "window_dense";
+    WindowDepthwise = 48, "window_depthwise";
 }
 
 /// Upper bound of the codes.

@@ -23,6 +23,7 @@ mod image;
 pub mod sums;
 mod unroll;
 mod window;
+mod window_layer;
 
 mod activation_layer;
 mod attention_lstm;
@@ -75,7 +76,7 @@ pub use sums::abs_dot;
 type Step = fn(&Cell<'_>, &[Bounded], &mut [Bounded]) -> Vec<Bounded>;
 type StateLen = fn(&Cell<'_>) -> usize;
 
-/// The table of cells. `window` is missing: it is the only one that may have no output, and [`Oracle`] calls it itself.
+/// The table of cells. Those that may have no output are in [`buffered`].
 fn cell_named(name: &str) -> (Step, StateLen) {
     match name {
         "activation" => (activation_layer::step, stateless),
@@ -124,6 +125,19 @@ fn cell_named(name: &str) -> (Step, StateLen) {
 
 fn stateless(_: &Cell<'_>) -> usize {
     0
+}
+
+/// The step function of a cell that may have no output, without an input at the end of a sequence.
+type BufferedStep = fn(&Cell<'_>, Option<&[Bounded]>, &mut [Bounded]) -> Option<Value>;
+
+/// The table of cells that may have no output.
+fn buffered(name: &str) -> Option<(BufferedStep, StateLen)> {
+    match name {
+        "window" => Some((window::step, window::state_len)),
+        "window_dense" => Some((window_layer::dense, window::state_len)),
+        "window_depthwise" => Some((window_layer::depthwise, window::state_len)),
+        _ => None,
+    }
 }
 
 /// Contents of a slot during a step.
@@ -178,7 +192,8 @@ impl<'m> Oracle<'m> {
 
     fn state_len_of(&self, node: &Node) -> usize {
         let cell = Cell::new(self.model, node, None);
-        if node.cell == "window" { window::state_len(&cell) } else { cell_named(&node.cell).1(&cell) }
+        let state_len = buffered(&node.cell).map_or_else(|| cell_named(&node.cell).1, |(_, state_len)| state_len);
+        state_len(&cell)
     }
 
     /// One step, which updates `state`. Returns a vector for each output port, or `None` if a node has no output yet.
@@ -208,8 +223,8 @@ impl<'m> Oracle<'m> {
             let valid = inputs.iter().filter_map(|value| value.valid).min();
             let x = unroll::gather(node, &inputs);
             let cell = Cell::new(self.model, node, valid);
-            let given = if node.cell == "window" {
-                window::step(&cell, Some(x.as_slice()).filter(|_| !ended), own)
+            let given = if let Some((step, _)) = buffered(&node.cell) {
+                step(&cell, Some(x.as_slice()).filter(|_| !ended), own)
             } else if ended {
                 None
             } else {

@@ -144,6 +144,19 @@ impl Fit {
         Self { extents: vec![("rows", rows), ("row", row), ("first", row - 1)], ..Self::units(input, rows) }
     }
 
+    /// A window of three rows that has an output at every step.
+    pub fn recent(input: usize, units: usize) -> Self {
+        Self { extents: vec![("length", 3), ("prefill", 2)], ..Self::units(input, units) }
+    }
+
+    /// The same, with one or two filters for each channel.
+    pub fn recent_channels(input: usize, units: usize) -> Self {
+        let multiplier = 1 + units % 2;
+        let mut fit = Self::recent(input, input * multiplier);
+        fit.extents.push(("multiplier", multiplier));
+        fit
+    }
+
     /// One normalized group for each part of the input.
     pub fn normalized(input: usize, _: usize) -> Self {
         Self { extents: vec![("groups", Self::parts(input))], ..Self::units(input, input) }

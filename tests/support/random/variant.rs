@@ -261,6 +261,8 @@ impl Variant {
             CellKind::Repeat => vec![Self::new(kind, &[]).fit(Fit::repeated)],
             CellKind::Scale => [&[][..], &["gain"]].map(|options| Self::new(kind, options).fit(Fit::channels)).to_vec(),
             CellKind::Slice => vec![Self::new(kind, &[]).fit(Fit::sliced)],
+            CellKind::WindowDense => vec![Self::new(kind, &[]).fit(Fit::recent)],
+            CellKind::WindowDepthwise => vec![Self::new(kind, &[]).fit(Fit::recent_channels)],
             _ => panic!("no variants of {}", kind.spec().name),
         }
     }

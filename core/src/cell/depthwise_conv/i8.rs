@@ -44,7 +44,7 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
             let mut sums = start(rows);
             for (weights, pixel) in taps.iter().zip(way.taps(io.x, position)) {
                 if let Some(pixel) = pixel {
-                    add(&mut sums, *weights, pixel, 4 * block, multiplier);
+                    add(&mut sums, *weights, pixel, (4 * block, multiplier), |&x| x);
                 }
             }
             for (value, y) in requantized(rows, sums, Multiplier::of).into_iter().zip(y) {
@@ -54,19 +54,26 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
     }
 }
 
-/// Adds the products of a tap: filter `first + k` reads channel `(first + k) / multiplier` of the pixel.
+/// Adds the products of a tap: filter `first + k` reads channel `(first + k) / multiplier` of the pixel, whose elements
+/// have these values.
 #[inline(always)]
-fn add(sums: &mut [i32; 4], weights: [u8; 4], pixel: &[i16], first: usize, multiplier: usize) {
+pub(in crate::cell) fn add<E>(
+    sums: &mut [i32; 4],
+    weights: [u8; 4],
+    pixel: &[E],
+    (first, multiplier): (usize, usize),
+    value: impl Fn(&E) -> i16,
+) {
     let product = |weight: u8, x: i16| i32::from(weight.cast_signed()) * i32::from(x);
     if multiplier == 1 {
         let pixel = pixel.get(first..).unwrap_or_default();
-        for ((sum, weight), &x) in sums.iter_mut().zip(weights).zip(pixel) {
-            *sum = sum.wrapping_add(product(weight, x));
+        for ((sum, weight), x) in sums.iter_mut().zip(weights).zip(pixel) {
+            *sum = sum.wrapping_add(product(weight, value(x)));
         }
         return;
     }
     for ((sum, weight), filter) in sums.iter_mut().zip(weights).zip(first..) {
-        let x = filter.checked_div(multiplier).and_then(|channel| pixel.get(channel)).copied().unwrap_or(0);
+        let x = filter.checked_div(multiplier).and_then(|channel| pixel.get(channel)).map_or(0, &value);
         *sum = sum.wrapping_add(product(weight, x));
     }
 }

@@ -195,6 +195,7 @@ pub(super) const SPEC: IntegerSpec = IntegerSpec {
         without_unit_scales(CELL_NORM),
         without_unit_scales(OUTPUT_NORM),
     ],
+    states: None,
     numbers: NUMBERS,
     work: &[Dim::Hidden],
     tensors: &[

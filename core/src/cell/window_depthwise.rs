@@ -1,0 +1,103 @@
+//! A [`window`](super::window) and the [`depthwise_conv`](super::depthwise_conv) over its rows in one node: a filter along
+//! time for each channel, which keeps the rows that it reads. The window is computed in place, without a copy.
+//!
+//! # Equation
+//!
+//! ```text
+//! y[f] = act(bias[f] + Σ weights[f, k] · x(t - length + 1 + k)[c])     every `hop` steps, once `length` rows have arrived
+//! f = c · multiplier + m
+//! ```
+//!
+//! The steps in between have no output, and the nodes after the layer do not run. The window starts with `prefill` rows
+//! of zeros. The results are those of the two nodes, bit for bit.
+//!
+//! # Tensors
+//!
+//! | name | shape | when |
+//! |---|---|---|
+//! | `weights` | `[output, length]` | always |
+//! | `bias` | `[output]` | optional, otherwise 0 |
+//!
+//! # Extents
+//!
+//! | name | what |
+//! |---|---|
+//! | `length` | rows of the window |
+//! | `hop` | steps from one output to the next |
+//! | `prefill` | rows of zeros before the first step, less than `length` |
+//! | `multiplier` | filters of a channel, `output_size = multiplier · input_size` |
+//!
+//! # Activations
+//!
+//! | name | default |
+//! |---|---|
+//! | `activation` | `identity` |
+//!
+//! # Known as
+//!
+//! The memory block of an FSMN; the depthwise convolution of a streaming model, such as those of microWakeWord.
+//!
+//! # Golden cases
+//!
+//! None of its own.
+
+pub mod i8;
+
+use super::prelude::*;
+use super::window::{self, PREFILLED, extent};
+use super::window_dense::{COUNTS, WINDOW, advanced};
+
+const EXTENTS: [ExtentSpec; 4] = {
+    let [length, hop, prefill] = window::EXTENTS;
+    [length, hop, prefill, ExtentSpec::one("multiplier")]
+};
+const MULTIPLIER: usize = window::EXTENTS.len();
+const LENGTH: Dim = Dim::Extent(extent::LENGTH);
+
+const CANONICAL: &[CanonicalSpec; 2] =
+    &[CanonicalSpec::matrix("weights", Dim::Output, LENGTH), CanonicalSpec::vector("bias", Dim::Output).optional()];
+
+pub(super) const SPEC: CellSpec = CellSpec {
+    name: "window_depthwise",
+    extents: &EXTENTS,
+    rules: &[RECURRENT, Rule::Equal(Dim::Output, Dim::Product(&[Dim::Input, Dim::Extent(MULTIPLIER)])), PREFILLED],
+    states: &[StateSpec { name: "rows", len: WINDOW }, COUNTS],
+    activations: &[ActivationSpec { name: "activation", default: Activation::Identity }],
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each(CANONICAL, &[]),
+    curves: &[Dim::Output],
+    ..CellSpec::EMPTY
+};
+
+const WEIGHTS: usize = SPEC.tensor("weights");
+const BIAS: usize = SPEC.tensor("bias");
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const {
+        Entry {
+            spec: &SPEC,
+            float: &[&Cell::float_buffered(&SPEC, step::<W>)],
+            i8: &[(&i8::SPEC, &Cell::integer_buffered(&SPEC, &i8::SPEC, i8::step))],
+            ..Entry::EMPTY
+        }
+    }
+}
+
+/// One step. `x` is `[input]`, `state` is `[length, input]` (the oldest row first), then the counts; `y` is `[output]`.
+pub(crate) fn step<W: Weight>(node: &Node<'_>, x: Option<&[f32]>, state: &mut [f32], y: &mut [f32]) -> Option<usize> {
+    let (seen, activation) = (advanced(node, x?, state)?, node.activation(0));
+    let blocks = node.matrix::<W>(WEIGHTS).blocks().zip(node.vector(BIAS));
+    for (block, ((taps, &bias), y)) in blocks.zip(y.chunks_mut(4)).enumerate() {
+        let mut sums = bias;
+        for (weights, row) in taps.iter().zip(seen.chunks(node.input_size.max(1))) {
+            for ((sum, weight), filter) in sums.iter_mut().zip(weights).zip(4 * block..) {
+                let channel = filter.checked_div(node.extent(MULTIPLIER)).unwrap_or(0);
+                *sum += weight.widen() * row.get(channel).copied().unwrap_or(0.0);
+            }
+        }
+        for (y, sum) in y.iter_mut().zip(sums) {
+            *y = activation.apply(sum);
+        }
+    }
+    Some(node.extent(extent::LENGTH))
+}
