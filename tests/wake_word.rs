@@ -92,6 +92,26 @@ fn wake_words_are_heard_from_samples_as_in_the_recording() {
     }
 }
 
+/// Everything that a wake word needs from samples to events, apart from the stack.
+#[test]
+fn a_wake_word_of_version_2_needs_at_most_8_kib() {
+    for &(name, ..) in models() {
+        let file = data::file(&format!("{FOLDER}/{name}.json"));
+        let image = load::image(&file, &Settings::default(), Some(Numeric::I8)).unwrap();
+        let model = image.model().unwrap();
+        let front_end = model.integer_front_end().unwrap().memory_words();
+        let detector = model.detector().unwrap().integer_memory_words();
+        let words = [model.state_words(), model.scratch_words(), front_end, detector];
+        let bytes = 4 * words.iter().sum::<usize>();
+        println!(
+            "{name}: {bytes} bytes: state, scratch, front end and detector have {:?}",
+            words.map(|words| 4 * words)
+        );
+        let most = if name.starts_with("v2") { 8 << 10 } else { 12 << 10 };
+        assert!(bytes <= most, "{name}: {bytes} bytes");
+    }
+}
+
 #[test]
 fn a_wrong_description_is_refused_by_name() {
     let folder = TempDir::new().unwrap();

@@ -14,6 +14,8 @@ mod front_end_micro;
 mod image;
 #[path = "../image_nodes.rs"]
 mod image_nodes;
+#[path = "../in_place.rs"]
+mod in_place;
 #[path = "../integer.rs"]
 mod integer;
 #[path = "../integer_growth.rs"]

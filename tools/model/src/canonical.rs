@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tidegate::Numeric;
-use tidegate::internals::cell::{CellSpec, Dim, ExtentSpec, Sizes};
+use tidegate::internals::cell::{CellKind, CellSpec, Dim, ExtentSpec, Sizes};
 
 pub use file::{MAX_FILE_BYTES, read_bounded};
 pub use front_end::Mfcc;
@@ -168,6 +168,13 @@ impl Node {
             None => of.default,
         };
         spec.extents.iter().map(|of| value(of).to_le_bytes()).collect()
+    }
+
+    /// An extent; 0 if the cell has no such extent.
+    pub fn extent(&self, name: &str) -> usize {
+        let spec = CellKind::from_name(&self.cell).map(CellKind::spec);
+        let known = spec.and_then(|spec| spec.extents.iter().find(|of| of.name == name));
+        known.map_or(0, |of| self.extents.get(name).copied().unwrap_or(of.default as usize))
     }
 
     /// Bit `k`: option `k` of the spec.

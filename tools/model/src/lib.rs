@@ -14,6 +14,7 @@ pub mod data;
 pub mod drift;
 pub mod error;
 pub mod format;
+pub mod in_place;
 pub mod load;
 pub mod output;
 pub mod pack;

@@ -18,6 +18,7 @@ use tidegate::{
 
 use crate::canonical::{self, Canonical, Node, cols, image_rows};
 use crate::error::ModelError;
+use crate::in_place::in_place;
 use crate::quantize::{QuantizeError, QuantizedNode, Ranges, Scales, byte};
 
 /// Why a canonical model cannot be packed.
@@ -65,6 +66,8 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
     if !layout.is_of(numeric) {
         return Err(PackError::Layout { numeric, layout });
     }
+    let joined = (numeric == Numeric::I8).then(|| in_place(model));
+    let model = joined.as_ref().unwrap_or(model);
     let assigned = numeric.needs_ranges().then(|| Scales::assign(model.clone(), ranges)).transpose()?;
     let known = (numeric.is_integer() && assigned.is_none()).then(|| byte::counts(model)).transpose()?;
     let (model, scales) = match (&assigned, &known) {

@@ -9,6 +9,7 @@ use tidegate::{Numeric, Schedule};
 use tidegate_model::compare::{Comparison, Difference, common_layers};
 use tidegate_model::data::read_index_files;
 use tidegate_model::drift::Drift;
+use tidegate_model::in_place::in_place;
 use tidegate_model::load::{self, Settings};
 use tidegate_tools::plot::{Curves, curves};
 
@@ -137,7 +138,10 @@ fn load_both(args: &Args) -> Result<(load::ImageBuffer, load::ImageBuffer), Fail
         return Err(Failure::of(&args.against, "is an image: give the model that it was packed from"));
     }
     let image = load::image(&args.image, &Settings::default(), None)?;
-    let reference = load::image(&args.against, &args.arch.settings(), Some(Numeric::F32))?;
+    let model = load::canonical(&args.against, &args.arch.settings())?.model;
+    // The packer joins some nodes in `i8`.
+    let model = if image.model()?.numeric() == Numeric::I8 { in_place(&model) } else { model };
+    let reference = load::packed(&args.against, &model, Numeric::F32)?;
     let (image_model, reference_model) = (image.model()?, reference.model()?);
     let shape = |node: Node<'_>| (node.kind, node.input_size, node.hidden_size, node.output_size);
     let same = |(at, of): (usize, Node<'_>)| image_model.nodes().nth(at).map(shape) == Some(shape(of));
