@@ -32,6 +32,8 @@ mod parse_time;
 mod precise;
 #[path = "../sequence.rs"]
 mod sequence;
+#[path = "../streamed.rs"]
+mod streamed;
 #[path = "../streaming.rs"]
 mod streaming;
 #[path = "../sums.rs"]

@@ -21,3 +21,4 @@ pub mod pack;
 pub mod quantize;
 pub mod runner;
 pub mod score;
+pub mod streamed;

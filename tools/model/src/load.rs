@@ -18,6 +18,7 @@ use crate::format::wake_word::WakeWord;
 use crate::format::{self, Assumption, Imported, Options};
 use crate::pack::{PackError, pack_with};
 use crate::quantize::{Ranges, RangesError};
+use crate::streamed::streamed;
 
 /// Why a model cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +64,8 @@ pub struct Settings {
     pub binds: Vec<(String, PathBuf)>,
     /// File with one label on each line. By default, `labels.txt` beside the model is read if the model has no labels.
     pub labels: Option<PathBuf>,
+    /// Whether a model over windows steps row by row.
+    pub stream: bool,
     /// Division of a stream into runs.
     pub schedule: Option<Schedule>,
     /// Name of a front end for [`Mfcc::named`], or a JSON file with one in the form of canonical models. Windows with
@@ -104,10 +107,10 @@ pub fn image_and_inputs(
     let index = index_of(path);
     let path = index.as_deref().unwrap_or(path);
     if is_image(path)? {
-        let Settings { arch, window, shapes, binds, .. } = settings;
-        if arch.is_some() || window.is_some() || !shapes.is_empty() || !binds.is_empty() {
+        let Settings { arch, window, shapes, binds, stream, .. } = settings;
+        if arch.is_some() || window.is_some() || !shapes.is_empty() || !binds.is_empty() || *stream {
             let holds = "is a flash image, which holds its architecture";
-            return setting(path, format!("{holds}: leave --arch, --window, --shape and --bind out"));
+            return setting(path, format!("{holds}: leave --arch, --window, --shape, --bind and --stream out"));
         }
         let bytes = read_bytes(path)?;
         let buffer = ImageBuffer::new(&bytes);
@@ -200,6 +203,14 @@ pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> 
     let Imported { model, mut notes, mut assumptions } = imported;
     assumptions.retain(|assumption| !settings.decide(assumption));
     let mut model = model.with_magnitudes();
+    match streamed(&model.architecture) {
+        Ok(architecture) if settings.stream => model.architecture = architecture,
+        Err(error) if settings.stream => return setting(path, error.to_string()),
+        Ok(_) => {
+            notes.push("every layer treats the rows of the window alike: --stream steps row by row".to_owned());
+        }
+        Err(_) => {}
+    }
     if let Some(wake_word) = &wake_word {
         wake_word.apply(&mut model.architecture);
         notes.push(format!("wake word, front end and detector from {}", wake_word.file.display()));

@@ -63,6 +63,15 @@ impl ArchArgs {
     }
 }
 
+/// Whether a model over windows steps row by row.
+#[derive(clap::Args)]
+pub struct StreamArg {
+    /// Step a model over windows row by row: each layer computes only what is new. The outputs are the same, bit for bit;
+    /// a model with a layer that does not treat all rows alike is refused
+    #[arg(long)]
+    pub stream: bool,
+}
+
 /// Whether the schedule of a model applies.
 #[derive(clap::Args)]
 pub struct EndlessArg {
@@ -108,12 +117,16 @@ impl ModelArgs {
     }
 
     pub fn load(&self) -> Result<ImageBuffer, Failure> {
-        self.load_with_inputs().map(|(image, _)| image)
+        self.load_with(&self.arch.settings()).map(|(image, _)| image)
     }
 
     /// The image, and the inputs of a model that is not an image.
-    pub fn load_with_inputs(&self) -> Result<(ImageBuffer, Vec<canonical::Port>), Failure> {
-        let loaded = load::image_and_inputs(&self.file, &self.arch.settings(), self.numeric)?;
+    pub fn load_streamed(&self, stream: &StreamArg) -> Result<(ImageBuffer, Vec<canonical::Port>), Failure> {
+        self.load_with(&Settings { stream: stream.stream, ..self.arch.settings() })
+    }
+
+    fn load_with(&self, settings: &Settings) -> Result<(ImageBuffer, Vec<canonical::Port>), Failure> {
+        let loaded = load::image_and_inputs(&self.file, settings, self.numeric)?;
         if self.numeric.is_some_and(Numeric::needs_ranges) && !load::is_image(&self.file)? {
             let file = self.file.display();
             eprintln!("warning: {file}: the ranges of its integers are a guess: measure them with pack --calibrate");
@@ -127,6 +140,8 @@ impl ModelArgs {
 pub struct SettingArgs {
     #[command(flatten)]
     pub arch: ArchArgs,
+    #[command(flatten)]
+    pub stream: StreamArg,
     /// File with one label per line [default: labels.txt beside the model]
     #[arg(long, value_name = "FILE")]
     pub labels: Option<PathBuf>,
@@ -157,6 +172,7 @@ impl SettingArgs {
 
     pub fn settings(&self) -> Settings {
         Settings {
+            stream: self.stream.stream,
             labels: self.labels.clone(),
             schedule: self.schedule,
             front_end: self.front_end.clone(),

@@ -14,7 +14,7 @@ use tidegate_model::data::one_line;
 use tidegate_model::output::{Pending, prepare};
 use tidegate_tools::grouped;
 
-use super::args::ModelArgs;
+use super::args::{ModelArgs, StreamArg};
 use super::sound::schedule_text;
 use super::{Outcome, check_outputs};
 
@@ -29,6 +29,8 @@ use super::{Outcome, check_outputs};
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
+    #[command(flatten)]
+    stream: StreamArg,
     /// Print one JSON value on standard output
     #[arg(long)]
     json: bool,
@@ -41,7 +43,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let image = args.model.load()?;
+    let (image, _) = args.model.load_streamed(&args.stream)?;
     let model = image.model()?;
     let stem = args.model.file.file_stem().unwrap_or_default().to_string_lossy();
     check_outputs(&[args.c_header.as_ref(), args.c_array.as_ref()], &[&args.model.file])?;

@@ -12,7 +12,7 @@ use tidegate_model::output::{Pending, prepare};
 use tidegate_model::runner;
 use tidegate_model::score::best;
 
-use super::args::{EndlessArg, ModelArgs};
+use super::args::{EndlessArg, ModelArgs, StreamArg};
 use super::inputs::read_inputs;
 use super::{Failure, Outcome, check_outputs, graph, row_text};
 
@@ -41,6 +41,8 @@ use super::{Failure, Outcome, check_outputs, graph, row_text};
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
+    #[command(flatten)]
+    stream: StreamArg,
     /// Input of the model
     #[arg(long)]
     input: PathBuf,
@@ -69,9 +71,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
                 "is an ONNX graph, whose states are tensors: pack it to use --state-in, --state-out or --layers";
             return Err(Failure::of(&args.model.file, reason));
         }
+        if args.stream.stream {
+            let reason = "is an ONNX graph, which runs as it is: pack it to use --stream";
+            return Err(Failure::of(&args.model.file, reason));
+        }
         return graph::run(&args.model, &args.input, args.output.as_deref(), out);
     }
-    let (image, ports) = args.model.load_with_inputs()?;
+    let (image, ports) = args.model.load_streamed(&args.stream)?;
     let model = image.model()?;
     let inputs = read_inputs(&model, &ports, &args.model.file, &args.input)?;
     let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();

@@ -13,7 +13,7 @@ use tidegate_model::in_place::in_place;
 use tidegate_model::load::{self, Settings};
 use tidegate_tools::plot::{Curves, curves};
 
-use super::args::{ArchArgs, Backend, EndlessArg};
+use super::args::{ArchArgs, Backend, EndlessArg, StreamArg};
 use super::inputs::read_inputs;
 use super::sound::{front_end_of, stream_features};
 use super::{Failure, Outcome, check_outputs};
@@ -40,6 +40,8 @@ pub struct Args {
     against: PathBuf,
     #[command(flatten)]
     arch: ArchArgs,
+    #[command(flatten)]
+    stream: StreamArg,
     /// Input: features, or sound for a model with a front end
     #[arg(long)]
     input: Option<PathBuf>,
@@ -138,7 +140,8 @@ fn load_both(args: &Args) -> Result<(load::ImageBuffer, load::ImageBuffer), Fail
         return Err(Failure::of(&args.against, "is an image: give the model that it was packed from"));
     }
     let image = load::image(&args.image, &Settings::default(), None)?;
-    let model = load::canonical(&args.against, &args.arch.settings())?.model;
+    let settings = Settings { stream: args.stream.stream, ..args.arch.settings() };
+    let model = load::canonical(&args.against, &settings)?.model;
     // The packer joins some nodes in `i8`.
     let model = if image.model()?.numeric() == Numeric::I8 { in_place(&model) } else { model };
     let reference = load::packed(&args.against, &model, Numeric::F32)?;

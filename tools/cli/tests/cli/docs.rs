@@ -85,13 +85,15 @@ fn the_page_of_tflite_runs() {
     // A window of 4 steps of 17 features.
     let row = |step: usize| (0..17).map(|k| format!("0.{}", (3 * k + step) % 10)).collect::<Vec<_>>().join(",") + "\n";
     let features: String = (0..4).map(row).collect();
+    let frames = "0.1,".repeat(39) + "0.2\n";
     runs_with(
         "docs/tflite.md",
         &[
             ("keywords_int8.tflite", "tests/frameworks/tflite/integer_whole.tflite"),
             ("keywords.tflite", "tests/frameworks/tflite/float_last.tflite"),
+            ("str_ww_ref_model.tflite", "tests/data/small/deployed/mlperf_streaming/str_ww_ref_model.tflite"),
         ],
-        &[("features.csv", &features)],
+        &[("features.csv", &features), ("frames.csv", &frames.repeat(40))],
     );
 }
 

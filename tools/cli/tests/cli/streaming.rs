@@ -1,9 +1,10 @@
-//! `run` of streaming TFLite models: steps and calls, real values and integers.
+//! `run` of streaming TFLite models: steps and calls, real values and integers; and models over windows as streams.
 
 use std::path::Path;
 
 use tidegate_model::canonical::Tensor;
 use tidegate_model::data::{UNNAMED, read_tensors, write_tensors};
+use tidegate_tests::data;
 
 use super::Workplace;
 
@@ -92,4 +93,57 @@ fn steps_that_do_not_fill_a_call_are_dropped_with_a_note() {
     let done = here.run(&["run", &model, "--input", "calls.npy"]);
     let said = String::from_utf8(done.stderr).unwrap();
     assert!(!done.status.success() && said.contains("takes [steps, 4] or [calls, 3, 4]"), "{said}");
+}
+
+/// Frames of a window of MLPerf's streaming wake word, and features of a frame.
+const FRAMES: usize = 30;
+const FEATURES: usize = 40;
+
+#[test]
+fn a_model_over_windows_steps_frame_by_frame_with_stream() {
+    let here = Workplace::new();
+    let file = |name: &str| data::file(&format!("deployed/mlperf_streaming/{name}")).display().to_string();
+    let model = file("str_ww_ref_model.tflite");
+    let recorded = read_tensors(Path::new(&file("reference.safetensors"))).unwrap();
+    let frames = &recorded["short/input"].data[..50 * FEATURES];
+    let windows: Vec<f32> = frames.windows(FRAMES * FEATURES).step_by(FEATURES).flatten().copied().collect();
+    here.write("frames.npy", int8(&format!("50, {FEATURES}"), frames));
+    here.write("windows.npy", int8(&format!("21, {}", FRAMES * FEATURES), &windows));
+    let output = |args: &[&str]| {
+        here.succeed(&[args, &["--output", "out.npy"]].concat());
+        read_tensors(&here.path("out.npy")).unwrap().remove(UNNAMED).unwrap()
+    };
+    let expected = output(&["run", &model, "--input", "windows.npy"]);
+    assert_eq!(expected.shape, [21, 3]);
+    assert_eq!(output(&["run", &model, "--stream", "--input", "frames.npy"]), expected);
+    here.succeed(&["pack", &model, "--stream", "-o", "stream.tgi", "--for", "cortex-m4"]);
+    assert_eq!(output(&["run", "stream.tgi", "--input", "frames.npy"]), expected);
+    here.succeed(&["import", &model, "--stream", "-o", "stream.safetensors"]);
+    assert_eq!(output(&["run", "stream.safetensors", "--input", "frames.npy"]), expected);
+    let macs = |args: &[&str]| {
+        let inspected = here.json(&[&["inspect", "--json"], args].concat());
+        inspected["layers"].as_array().unwrap().iter().map(|layer| layer["macs"].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!([macs(&[&model]), macs(&[&model, "--stream"])], [826_368, 46_040]);
+    // The layers of both have the same order, and the reference has windows in place too.
+    here.succeed(&["verify", "stream.tgi", "--against", &model, "--stream", "--input", "frames.npy"]);
+    here.refuse(
+        &["verify", "stream.tgi", "--against", &model, "--input", "frames.npy"],
+        "stream.tgi",
+        &["other layers"],
+    );
+}
+
+#[test]
+fn stream_is_proposed_where_it_works_and_refused_by_name_elsewhere() {
+    let here = Workplace::new();
+    let model = data::file("deployed/mlperf_streaming/str_ww_ref_model.tflite").display().to_string();
+    let packed = here.run(&["pack", &model, "-o", "whole.tgi"]);
+    let said = String::from_utf8([packed.stdout, packed.stderr].concat()).unwrap();
+    assert!(said.contains("every layer treats the rows of the window alike: --stream steps row by row"), "{said}");
+    let image = ["--arch, --window, --shape, --bind and --stream out"];
+    here.refuse(&["inspect", "whole.tgi", "--stream"], "whole.tgi", &image);
+    let steps = recorded("tflite");
+    here.refuse(&["inspect", &steps, "--stream"], &steps, &["no convolution reads several rows of the input"]);
+    here.refuse(&["pack", &steps, "--stream", "-o", "x.tgi"], &steps, &["or steps row by row already"]);
 }
