@@ -259,6 +259,24 @@ fn a_value_beyond_a_byte_is_limited() {
     assert_eq!(halves, [0, 50, 50, -77, -77, 50, -77, 4], "half of the value before, rounded");
 }
 
+/// A layer that is limited to more than 256 values, as no importer makes one, does not fit the bytes of a window.
+#[test]
+fn a_window_of_values_beyond_a_byte_stays() {
+    for (limits, windows) in [([-128, 127], 0), ([-129, 127], 1), ([-128, 128], 1)] {
+        let mut whole = Whole { nodes: Vec::new(), tensors: BTreeMap::new(), integers: BTreeMap::new() };
+        whole.integers.insert("in".to_owned(), Integers { scale: 0.1, ..Integers::default() });
+        let mut rng = Rng::new(5);
+        whole.layer(&mut rng, node("a", "dense", "in", [3, 4, 4], &[]), 3, 0);
+        let numbers = [("least", limits[0]), ("most", limits[1])].map(|(name, limit)| (name.to_owned(), limit));
+        whole.integers.get_mut("a").unwrap().numbers = numbers.into();
+        // A slice moves the values, so its window has them too.
+        whole.nodes.push(node("s", "slice", "a", [4, 2, 2], &[("row", 4), ("first", 1)]));
+        whole.nodes.push(node("w", "window", "s", [2, 6, 6], &[("length", 3)]));
+        whole.layer(&mut rng, node("l", "dense", "w", [6, 4, 4], &[]), 6, 0);
+        assert_eq!(count(&in_place(&whole.model()), CellKind::Window), windows, "{limits:?}");
+    }
+}
+
 /// A window with another reader, a window that is an output, and layers that do not read whole rows keep their nodes.
 #[test]
 fn other_windows_stay() {

@@ -122,7 +122,11 @@ fn an_invalid_or_unused_architecture_is_refused() {
     );
     here.succeed(&["pack", "model.ckpt", "--arch", "arch.json", "-o", "m.tgi", "--numeric", "f32"]);
     let of_image = ["inspect", "m.tgi", "--arch", "arch.json"];
-    here.refuse(&of_image, "m.tgi", &["holds its architecture: leave --arch, --window, --shape and --bind out"]);
+    here.refuse(
+        &of_image,
+        "m.tgi",
+        &["holds its architecture: leave --arch, --window, --shape, --bind and --stream out"],
+    );
     for file in ["model.ckpt", "model.ckpt.index", "model.ckpt.data-00000-of-00001"] {
         let over = ["import", "model.ckpt", "--arch", "arch.json", "-o", file];
         here.refuse(&over, file, &["is also an input: give the output another name"]);
