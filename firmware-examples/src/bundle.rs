@@ -22,8 +22,9 @@ pub struct Bundle {
     file: File,
     /// The first number of the file.
     pub number: u32,
-    image: &'static mut Aligned<[u8; IMAGE_BYTES]>,
-    inputs: &'static mut [u8; 2 * INPUTS],
+    /// Aligned as images are.
+    image: &'static mut [u8],
+    inputs: &'static mut [u8],
 }
 
 /// A network and its inputs.
@@ -39,6 +40,11 @@ impl Bundle {
     pub fn open(name: &CStr) -> Option<Self> {
         let image = singleton!(: Aligned<[u8; IMAGE_BYTES]> = Aligned([0; IMAGE_BYTES]))?;
         let inputs = singleton!(: [u8; 2 * INPUTS] = [0; 2 * INPUTS])?;
+        Self::open_in(name, &mut image.0, inputs)
+    }
+
+    /// [`open`](Self::open) with other memory for an image, aligned to 16 bytes, and for its inputs.
+    pub fn open_in(name: &CStr, image: &'static mut [u8], inputs: &'static mut [u8]) -> Option<Self> {
         let mut file = File::open(name).ok()?;
         let number = word(&mut file)?;
         Some(Self { file, number, image, inputs })
@@ -52,7 +58,7 @@ impl Bundle {
 
     fn read(&mut self, image_bytes: usize) -> Option<Case<'_>> {
         let input_bytes = 2 * word(&mut self.file)? as usize;
-        let image = self.image.0.get_mut(..image_bytes.next_multiple_of(4))?;
+        let image = self.image.get_mut(..image_bytes.next_multiple_of(4))?;
         fill(&mut self.file, image)?;
         let inputs = self.inputs.get_mut(..input_bytes.next_multiple_of(4))?;
         fill(&mut self.file, inputs)?;

@@ -27,7 +27,7 @@ use super::integer::{after_reversed, product};
 use super::section::Halves;
 use super::settings::MfccSettings;
 use channel::{raw, slot};
-use fft::{Circle, energies, fft, packed};
+use fft::{Circle, energies, fft};
 
 /// Computes the features of a frame, each converted to an `F`. `work` is `[fft_len / 2 + mel_bands]`; its end holds the
 /// noise estimates, which are 0 at the start of a stream.
@@ -58,29 +58,36 @@ pub fn extract<'f, F: 'f>(
 
 /// Multiplies the samples by the window, shifts them left as far as the loudest permits, and stores them in pairs in
 /// bit-reversed order; the rest are zeros. Returns the shift.
-fn window(weights: Halves<'_>, [straight, wrapped]: Frame<'_>, points: &mut [u32]) -> u32 {
-    let windowed = || {
-        let weights = weights.iter().map(|&weight| i32::from(u16::from_le_bytes(weight)));
-        let samples = straight.iter().chain(wrapped).zip(weights);
-        samples.map(|(&sample, weight)| ((i32::from(sample) * weight) >> 12) as i16)
-    };
-    // As in C, -32768 is its own absolute value, so that it is never the loudest.
-    let loudest = windowed().fold(0, |loudest: i16, value| loudest.max(value.wrapping_abs()));
-    let shift = loudest.leading_zeros() - 1;
+fn window(mut weights: Halves<'_>, frame: Frame<'_>, points: &mut [u32]) -> u32 {
     points.fill(0);
-    let (mut place, mut first) = (0, None);
-    let mut put = |re, im| {
-        if let Some(point) = points.get_mut(place) {
-            *point = packed([re, im]);
+    // In order: a point holds two samples, the first in its low half.
+    let mut windowed = bytemuck::must_cast_slice_mut::<u32, i16>(points);
+    let mut loudest = 0_i16;
+    for samples in frame {
+        let Some((own, later)) = weights.split_at_checked(samples.len().min(weights.len())) else { break };
+        let Some((to, rest)) = windowed.split_at_mut_checked(own.len()) else { break };
+        (weights, windowed) = (later, rest);
+        for ((to, &sample), &weight) in to.iter_mut().zip(samples).zip(own) {
+            *to = ((i32::from(sample) * i32::from(u16::from_le_bytes(weight))) >> 12) as i16;
+            // As in C, -32768 is its own absolute value, so that it is never the loudest.
+            loudest = loudest.max(to.wrapping_abs());
         }
-        place = after_reversed(place, points.len());
-    };
-    windowed().map(|value| i32::from(value) << shift).for_each(|value| match first.take() {
-        None => first = Some(value),
-        Some(re) => put(re, value),
-    });
-    if let Some(re) = first {
-        put(re, 0);
+    }
+    let shift = loudest.leading_zeros() - 1;
+    let shifted = |point: u32| (point << shift & 0xffff) | (point >> 16 << shift << 16);
+    let (count, mut reversed) = (points.len(), 0);
+    for index in 0..count {
+        if index <= reversed
+            && let (Some(&point), Some(&other)) = (points.get(index), points.get(reversed))
+        {
+            if let Some(to) = points.get_mut(reversed) {
+                *to = shifted(point);
+            }
+            if let Some(to) = points.get_mut(index) {
+                *to = shifted(other);
+            }
+        }
+        reversed = after_reversed(reversed, count);
     }
     shift
 }

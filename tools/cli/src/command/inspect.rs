@@ -86,8 +86,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         writeln!(out, "  output   {} [{}]{}", one_line(port.name), port.size, counts(&port))?;
     }
     writeln!(out, "  flash    {} bytes", grouped(image.bytes().len()))?;
-    let (state, scratch) = (4 * model.state_words(), 4 * model.scratch_words());
-    writeln!(out, "  RAM      {} bytes of state, {} bytes of scratch", grouped(state), grouped(scratch))?;
+    let [state, scratch, sound, means] = ram_bytes(&model).map(grouped);
+    let total = grouped(ram_bytes(&model).iter().sum());
+    let beside = match (model.front_end(), model.detector()) {
+        (None, None) => String::new(),
+        _ => format!(", {sound} bytes for the front end, {means} bytes for the detector: {total} together"),
+    };
+    writeln!(out, "  RAM      {state} bytes of state, {scratch} bytes of scratch{beside}")?;
     writeln!(out, "  a step   {} multiply-accumulates", grouped(macs_per_step(&model)))?;
     let work = model.work();
     let [curves, moves, bytes] =
@@ -126,6 +131,19 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         writeln!(out, "  labels   {}", labels.join(" "))?;
     }
     Ok(())
+}
+
+/// Bytes of RAM without the stack: state, scratch, front end, detector.
+fn ram_bytes(model: &Model<'_>) -> [usize; 4] {
+    let front_end = match model.integer_front_end() {
+        Some(front_end) => front_end.memory_words(),
+        None => model.front_end().map_or(0, |front_end| front_end.memory_words()),
+    };
+    let detector = model.detector().map_or(0, |detector| match model.numeric().is_integer() {
+        true => detector.integer_memory_words(),
+        false => detector.memory_words(),
+    });
+    [model.state_words(), model.scratch_words(), front_end, detector].map(|words| 4 * words)
 }
 
 fn named_nodes<'a>(model: &'a Model<'a>) -> Vec<(String, Node<'a>)> {
@@ -199,6 +217,7 @@ fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
             })
         })
         .collect();
+    let [state, scratch, sound, means] = ram_bytes(model);
     let front_end = model.front_end().map(|front_end| canonical::Mfcc::from(front_end.settings()));
     let schedule = match model.schedule() {
         Schedule::Endless => json!("endless"),
@@ -223,8 +242,10 @@ fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
         "inputs": model.inputs().map(port).collect::<Vec<_>>(),
         "outputs": model.outputs().map(port).collect::<Vec<_>>(),
         "flash_bytes": flash_bytes,
-        "state_bytes": 4 * model.state_words(),
-        "scratch_bytes": 4 * model.scratch_words(),
+        "state_bytes": state,
+        "scratch_bytes": scratch,
+        "front_end_bytes": sound,
+        "detector_bytes": means,
         "macs_per_step": macs_per_step(model),
         "work": { "macs": work.macs, "curves": work.curves, "moves": work.moves, "bytes": work.bytes },
         "labels": model.labels().collect::<Vec<_>>(),
