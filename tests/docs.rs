@@ -36,6 +36,8 @@ mod outcomes;
 mod pages;
 #[path = "docs/trial.rs"]
 mod trial;
+#[path = "docs/zoo.rs"]
+mod zoo;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -352,6 +354,7 @@ fn tables_are_those_of_specs_golden_cases_and_records() {
     holds("docs/accuracy.md", "other runtimes", &measured::other_runtimes());
     holds("docs/integers.md", "GRU and LSTM", &measured::gru_and_lstm());
     holds("docs/hosts.md", "hosts", &hosts::newest_table());
+    holds("docs/zoo.md", "zoo", &zoo::table());
     holds("docs/training.md", "recipes", &measured::recipes());
     holds("docs/training.md", "seeds", &measured::seeds());
 }

@@ -3,6 +3,7 @@
 pub mod plot;
 pub mod progress;
 pub mod report;
+pub mod zoo;
 
 /// 1234567 as `1,234,567`.
 pub fn grouped(number: usize) -> String {

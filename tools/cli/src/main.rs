@@ -31,6 +31,7 @@ enum Command {
     Listen(command::listen::Args),
     Verify(command::verify::Args),
     Bench(command::bench::Args),
+    Zoo(command::zoo::Args),
 }
 
 fn main() -> ExitCode {
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Listen(args) => command::listen::run(&args, &mut out),
         Command::Verify(args) => command::verify::run(&args, &mut out),
         Command::Bench(args) => command::bench::run(&args, &mut out),
+        Command::Zoo(args) => command::zoo::run(&args, &mut out),
     };
     let done = done.and_then(|()| Ok(out.flush()?));
     match done {

@@ -21,6 +21,7 @@ mod symbols;
 mod test;
 mod timing;
 mod trace;
+mod zoo;
 
 use std::process::ExitCode;
 
@@ -81,6 +82,8 @@ enum Task {
     /// Count the instructions of a step on every core, model its cycles, and compare with
     /// firmware-examples/expected/icount.json
     Icount(Figures),
+    /// Measure the networks of tools/cli/zoo.json, which are in the test data, and compare with that file
+    Zoo(Record),
     /// Build the library for C, its tests and its example, and run them on the host and under QEMU
     C,
     /// Measure flash, RAM and stack of the firmware, and compare with firmware-examples/expected/size.json
@@ -128,6 +131,7 @@ fn main() -> ExitCode {
         Task::Fuzz(Targets { seconds, targets }) => fuzz::some(targets, seconds),
         Task::Soak { targets } => soak::run(targets),
         Task::Qemu(record) => qemu::run(record.overwrite_expected),
+        Task::Zoo(record) => zoo::run(record.overwrite_expected),
         Task::Icount(Figures { json, record }) => icount::run(json, record.overwrite_expected),
         Task::C => c::run(),
         Task::Size(Figures { json, record }) => size::run(json, record.overwrite_expected),

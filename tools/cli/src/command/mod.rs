@@ -14,6 +14,7 @@ pub mod pack;
 pub mod run;
 mod sound;
 pub mod verify;
+pub mod zoo;
 
 use std::error::Error;
 use std::fmt;

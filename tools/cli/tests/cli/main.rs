@@ -11,6 +11,7 @@ mod journey;
 mod plot;
 mod streaming;
 mod wake_word;
+mod zoo;
 
 use std::fs;
 use std::path::{Path, PathBuf};
