@@ -11,7 +11,7 @@ use tidegate_model::in_place::in_place;
 use tidegate_model::pack::pack_with;
 use tidegate_model::quantize::Ranges;
 use tidegate_tests::images::AlignedBytes;
-use tidegate_tests::network::{activated, drawn, node, with};
+use tidegate_tests::network::{activated, drawn, node, reading, with};
 use tidegate_tests::random::{Draw, Rng, port};
 
 /// A window of `size` features and a layer over it, of a random kind with `units` units where it has a choice.
@@ -128,6 +128,23 @@ fn windows_in_place_have_the_same_bits_in_floats() {
     }
     println!("{joined} windows in place, {outputs} outputs");
     assert!(joined > 100 && outputs > 2000, "{joined} {outputs}");
+}
+
+/// A node between a window and its layer does not step before the window is full.
+#[test]
+fn a_layer_steps_in_the_place_of_its_window() {
+    let nodes = vec![
+        node("w", "window", "in", [2, 6, 6], &[("length", 3)]),
+        node("g", "gru", "in", [2, 3, 3], &[]),
+        node("l", "dense", "w", [6, 3, 3], &[]),
+        reading(node("j", "identity", "", [6, 6, 6], &[]), &["l", "g"]),
+    ];
+    let model = drawn(&mut Rng::new(6), nodes, Draw { weights: 1.5, biases: true });
+    let input = Rng::new(7).numbers(30 * 2, 2.0);
+    let [plain, other] = [&model, &in_place(&model)].map(|model| AlignedBytes::pack(model, Numeric::F32));
+    let expected = stepped(&plain, &input);
+    assert_eq!((expected.len(), expected[0].0), (28, 2));
+    assert_eq!(stepped(&other, &input), expected);
 }
 
 /// An integer network, as an importer makes it.
