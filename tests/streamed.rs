@@ -82,7 +82,8 @@ fn rows_give_the_bits_of_the_windows_that_end_at_them() {
             let name = format!("n{index}");
             match rng.below(4) {
                 0 => {
-                    nodes.push(with(node(&name, "scale", &from, [size; 3], &[("channels", image.channels)]), &["gain"]))
+                    let scale = node(&name, "scale", &from, [size; 3], &[("channels", image.channels)]);
+                    nodes.push(with(scale, &["gain"]));
                 }
                 1 => {
                     let add = reading(node(&name, "merge", "", [2 * size, size, size], &[]), &[&from, &from]);

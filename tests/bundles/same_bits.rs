@@ -1,5 +1,6 @@
 //! Integer networks with the hash of the outputs that the host's scalar code computes: the published keyword spotters
-//! over real speech, every cell with every option, and every width of the inner loops.
+//! over real speech, every cell with every option, and every width of the inner loops; in `i8`, two wake words from
+//! TFLite that compute windows in place.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -22,6 +23,8 @@ use crate::Bundle;
 const SPEECH_STEPS: usize = 500;
 /// Steps of the other networks: enough for a state to feed back and for a window to fill.
 const STEPS: usize = 9;
+/// Steps of each wake word: enough for every window to fill.
+const WAKE_WORD_STEPS: usize = 80;
 /// Number of columns of the finer and of the coarser part in the sweep: every remainder of the kernels' unrolling.
 const COLUMNS: usize = 35;
 const UNITS: usize = 20;
@@ -32,6 +35,7 @@ pub struct Network {
     model: Canonical,
     ranges: Ranges,
     inputs: Vec<f32>,
+    numerics: &'static [Numeric],
 }
 
 /// All networks.
@@ -65,6 +69,7 @@ pub fn networks() -> Vec<Network> {
             networks.push(Network::drawn(&mut rng, &plain(kind), 1 + 7 * units % 19, units));
         }
     }
+    networks.extend(wake_words(&mut rng));
     networks
 }
 
@@ -78,7 +83,7 @@ impl Network {
     fn new(rng: &mut Rng, name: String, model: Canonical) -> Self {
         let inputs = rng.numbers(STEPS * model.architecture.inputs[0].size, 2.0);
         let ranges = Ranges::measure(&model, [[inputs.as_slice()].as_slice()]).expect("a drawn model runs");
-        Self { name, model, ranges, inputs }
+        Self { name, model, ranges, inputs, numerics: &Numeric::INTEGER }
     }
 
     /// Packs the network, or returns `None` if the numeric has no form of it. Plain networks have all forms.
@@ -116,14 +121,30 @@ fn spotter(name: &str) -> Network {
     assert!(inputs.len() >= SPEECH_STEPS * loaded.input_size(), "the clips have too few frames");
     inputs.truncate(SPEECH_STEPS * loaded.input_size());
     let ranges = Ranges::measure(&model, [[inputs.as_slice()].as_slice()]).expect("the model runs");
-    Network { name: name.to_owned(), model, ranges, inputs }
+    Network { name: name.to_owned(), model, ranges, inputs, numerics: &Numeric::INTEGER }
+}
+
+/// The wake words in the repository, whose inputs are any of TFLite's integers.
+fn wake_words(rng: &mut Rng) -> [Network; 2] {
+    let files = [("micro_wake_word/v2/okay_nabu", false), ("mlperf_streaming/str_ww_ref_model", true)];
+    files.map(|(name, stream)| {
+        let file = repository(&format!("tests/data/small/deployed/{name}.tflite"));
+        let settings = Settings { stream, ..Settings::default() };
+        let model = load::canonical(&file, &settings).expect("the model is readable").model;
+        let input = &model.architecture.inputs[0];
+        let integers = &model.architecture.integers[&input.name];
+        let mut value = || (rng.below(256) as i32 - 128 - integers.zero_point) as f32 * integers.scale;
+        let inputs = (0..WAKE_WORD_STEPS * input.size).map(|_| value()).collect();
+        Network { name: name.to_owned(), model, ranges: Ranges::default(), inputs, numerics: &[Numeric::I8] }
+    })
 }
 
 /// Writes every network in these layouts. The line of text is the hash and a description.
 pub fn write(folder: &Path, networks: &[Network], layouts: &[Layout]) -> io::Result<()> {
     let mut bundle = Bundle::new(0);
     let mut cells = BTreeSet::new();
-    for (network, numeric) in networks.iter().flat_map(|network| Numeric::INTEGER.map(|numeric| (network, numeric))) {
+    let each = networks.iter().flat_map(|network| network.numerics.iter().map(move |&numeric| (network, numeric)));
+    for (network, numeric) in each {
         let (mut first, mut integers) = (None, Vec::new());
         for &layout in layouts.iter().filter(|layout| layout.is_of(numeric)) {
             let Some(image) = network.pack(numeric, layout) else { continue };
