@@ -50,12 +50,14 @@ mod node;
 mod norm;
 mod port;
 mod quant;
+mod rfft;
 mod runner;
 mod schedule;
 mod sequence;
 mod spec;
 mod state;
 mod step;
+mod stft;
 mod tanh;
 mod tensor;
 mod text;
@@ -75,6 +77,7 @@ pub use schedule::Schedule;
 pub use sequence::Sequence;
 pub use state::{RestoreError, State};
 pub use step::{Step, Values};
+pub use stft::{Stft, StftError};
 pub use work::{Limit, Limits, Work};
 
 /// The modules that the other crates of this repository share with this one: the packer, the kernels for hosts, the C

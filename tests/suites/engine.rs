@@ -34,6 +34,8 @@ mod precise;
 mod sequence;
 #[path = "../streamed.rs"]
 mod streamed;
+#[path = "../stft.rs"]
+mod stft;
 #[path = "../streaming.rs"]
 mod streaming;
 #[path = "../sums.rs"]

@@ -2,12 +2,13 @@
 
 use core::mem;
 
-use microfft::{Complex32, real};
+use microfft::Complex32;
 
 use super::frames::Frame;
 use super::section::{FloatTables, Table};
 use super::settings::{First, MfccSettings, Spectrum};
 use crate::math;
+use crate::rfft::rfft;
 
 /// The features of a frame. `work` is `[fft_len + mel_bands]`.
 pub(super) fn extract(
@@ -119,15 +120,4 @@ fn floats(table: Table<'_>) -> impl Iterator<Item = f32> + Clone {
 
 fn square(bin: &Complex32) -> f32 {
     bin.re * bin.re + bin.im * bin.im
-}
-
-/// Bins 0 to N / 2 - 1 of the FFT of N reals, in place; the imaginary part of bin 0 is bin N / 2.
-fn rfft(signal: &mut [f32]) -> &mut [Complex32] {
-    match signal.len() {
-        256 => signal.first_chunk_mut().map_or(&mut [], |signal| real::rfft_256(signal)),
-        512 => signal.first_chunk_mut().map_or(&mut [], |signal| real::rfft_512(signal)),
-        1024 => signal.first_chunk_mut().map_or(&mut [], |signal| real::rfft_1024(signal)),
-        2048 => signal.first_chunk_mut().map_or(&mut [], |signal| real::rfft_2048(signal)),
-        _ => &mut [],
-    }
 }
