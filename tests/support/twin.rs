@@ -215,6 +215,7 @@ impl TwinNode {
             CellKind::Pool => self.pool(x),
             CellKind::Activation => self.activation_layer(x),
             CellKind::Scale => self.scale(x),
+            CellKind::LayerNorm => self.layer_norm(x),
             CellKind::Embedding => self.embedding(x),
             CellKind::Merge => self.merge(x),
             CellKind::Identity => self.identity(x),

@@ -40,6 +40,8 @@
 //!
 //! None of its own.
 
+mod integer;
+
 use super::prelude::*;
 use crate::norm::Moments;
 
@@ -69,7 +71,14 @@ const GAINS: usize = SPEC.tensor("gain");
 const BIASES: usize = SPEC.tensor("bias");
 
 pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
-    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step)], ..Entry::EMPTY } }
+    const {
+        Entry {
+            spec: &SPEC,
+            float: &[&Cell::float(&SPEC, step)],
+            integer: &[(&integer::SPEC, &Cell::integer(&SPEC, &integer::SPEC, integer::step))],
+            ..Entry::EMPTY
+        }
+    }
 }
 
 /// One step. `x` and `y` have the same length.

@@ -107,6 +107,8 @@ pub enum LeastScale {
     Parts,
     /// The multipliers and addends of the channels fit 32 bits.
     Channels,
+    /// The multipliers and addends of normalized values fit 32 bits.
+    Normalized,
 }
 
 /// The role of an activation.
@@ -173,6 +175,8 @@ pub enum Numbers {
     Applied,
     /// Fraction bits, clips and norms of an LSTM.
     Memory,
+    /// `epsilon` and `epsilon_bits`, in the squared scale of the input. Multipliers convert normalized values.
+    Normalized,
     /// The shares of a candidate.
     Shares {
         /// The index of the candidate's activation.

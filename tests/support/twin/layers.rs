@@ -123,6 +123,17 @@ impl TwinNode {
         x.iter().enumerate().map(unit).collect()
     }
 
+    pub(super) fn layer_norm(&self, x: &[i64]) -> Vec<i64> {
+        let (multipliers, addends) = (&self.vectors["multipliers"], &self.vectors["addends"]);
+        let size = x.len() / self.extent("groups");
+        let normal = x.chunks(size).flat_map(|group| self.normalized(group, 0));
+        let unit = |(at, n): (usize, i64)| {
+            let scaled = (within(n) * multipliers[at]) >> 32;
+            whole(within(scaled + addends[at])).clamp(-MAX, MAX)
+        };
+        normal.enumerate().map(unit).collect()
+    }
+
     pub(super) fn embedding(&self, x: &[i64]) -> Vec<i64> {
         let index =
             whole(((x[0] << 16) * self.number("multiplier")) >> 32).clamp(0, self.extent("vocabulary") as i64 - 1);

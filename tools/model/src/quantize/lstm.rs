@@ -98,9 +98,9 @@ pub fn sum_bits(node: &Node, model: &Canonical, matrices: &[(&str, f64)]) -> i32
     bits.floor().clamp(-31.0, 31.0) as i32
 }
 
-/// ε as a 15-bit integer, and its right shift in bits.
-pub fn epsilon(node: &Node) -> (i32, i32) {
-    let epsilon = param(node, "epsilon");
-    let bits = (f64::from(MAX) / epsilon).log2().floor().clamp(0.0, 63.0);
+/// ε as a 15-bit integer, and its right shift in bits, for values of this scale.
+pub fn epsilon(node: &Node, scale: f64) -> (i32, i32) {
+    let epsilon = param(node, "epsilon") / (scale * scale);
+    let bits = (f64::from(MAX) / epsilon).log2().floor().clamp(-63.0, 63.0);
     ((epsilon * bits.exp2()).round().min(MAX.into()) as i32, bits as i32)
 }

@@ -224,6 +224,7 @@ impl Quantizer<'_> {
         match self.rules.numbers {
             Numbers::Common => {}
             Numbers::Memory => self.set_lstm(coarser),
+            Numbers::Normalized => self.set_epsilon(self.input),
             Numbers::Exponents => self.set_softmax(),
             Numbers::Rescaled => self.set_identity(),
             Numbers::OutputBits => self.set("hidden_bits", -self.output.log2() as i32),
@@ -302,7 +303,12 @@ impl Quantizer<'_> {
         if has(self.node, "joint_norm") {
             self.set("recurrent_sum_bits", recurrent_sum_bits);
         }
-        let (epsilon, epsilon_bits) = epsilon(self.node);
+        self.set_epsilon(1.0);
+    }
+
+    /// Sets ε for values of this scale.
+    fn set_epsilon(&mut self, scale: f64) {
+        let (epsilon, epsilon_bits) = epsilon(self.node, scale);
         self.set("epsilon", epsilon);
         self.set("epsilon_bits", epsilon_bits);
     }

@@ -210,6 +210,11 @@ fn least_scale(node: &Node, model: &Canonical, ranges: &Ranges, scales: &Scales)
             let gain = if has(node, "gain") { most("gain") } else { 1.0 };
             1.01 / 127.0 * (gain * read).max(most("bias") / f64::from(MAX))
         }
+        LeastScale::Normalized => {
+            // The greatest multiplier is gain / scale · 2^17, the greatest addend bias / scale · 2^8.
+            let gain = if has(node, "gain") { most("gain") } else { 1.0 };
+            1.01 * (gain / f64::from(1 << 14)).max(most("bias") / f64::from(1 << 23))
+        }
         LeastScale::Projection => {
             sums * most("projection_weights") * f64::from(-LstmBits::of(node, model, ranges).memory).exp2()
         }

@@ -1,6 +1,7 @@
 //! Multipliers that convert values from one scale to another.
 
-use tidegate::internals::cell::{OTHER, Reads, TensorSpec};
+use tidegate::internals::cell::{Numbers, OTHER, Reads, TensorSpec};
+use tidegate::internals::integer_norm::FRACTION_BITS;
 
 use super::Quantizer;
 use crate::canonical::dim;
@@ -12,6 +13,9 @@ const MULTIPLIER_ONE: f64 = (1 << 24) as f64;
 /// The multiplier of a product whose scale is that of the output.
 const PRODUCT_ONE: f64 = (1_u64 << 39) as f64;
 
+/// The unit of a normalized value's high half, which is multiplied like a value of 16 bits.
+pub const NORMALIZED: f64 = 1.0 / (1_u32 << (FRACTION_BITS - 16)) as f64;
+
 impl Quantizer<'_> {
     pub(super) fn set_identity(&mut self) {
         let multiplier = multiplier(self.input / self.output);
@@ -21,14 +25,16 @@ impl Quantizer<'_> {
         }
     }
 
-    /// The multiplier that converts each part of a merge, or each channel of a scale layer, to the scale of the output.
+    /// The multiplier that converts each part of a merge, each channel of a scale layer or each normalized value to the
+    /// scale of the output.
     pub(super) fn multipliers(&self, tensor: &TensorSpec) -> Vec<i32> {
         if self.rules.reads != Reads::Parts {
             let gains = match has(self.node, "gain") {
                 true => self.image_rows(tensor),
                 false => vec![1.0; dim(self.node, self.spec, &tensor.rows)],
             };
-            let multiplier = |gain: f32| (f64::from(gain) * self.input / self.output * MULTIPLIER_ONE).round() as i32;
+            let input = if self.rules.numbers == Numbers::Normalized { NORMALIZED } else { self.input };
+            let multiplier = |gain: f32| (f64::from(gain) * input / self.output * MULTIPLIER_ONE).round() as i32;
             return gains.into_iter().map(multiplier).collect();
         }
         let has = |option: &str| has(self.node, option);
