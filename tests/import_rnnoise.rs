@@ -1,5 +1,5 @@
 //! RNNoise from its own weights file: its layers, its gains compared with RNNoise's C code and with an f64 network, the
-//! output of the example, and damaged files.
+//! sound without noise, and damaged files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use nnnoiseless::{DenoiseFeatures, DenoiseState};
 use tidegate::{Layout, Numeric, Sequence, State};
 use tidegate_fused::FusedModel;
+use tidegate_model::backend::Engine;
 use tidegate_model::canonical::Canonical;
-use tidegate_model::data::read_tensors;
+use tidegate_model::data::{Audio, read_audio_at, read_tensors};
+use tidegate_model::denoise::{BANDS, FRAME, Networks, Recipe, Rnnoise, denoise, sound};
 use tidegate_model::error::ImportError;
 use tidegate_model::format::{Options, import_bytes_with};
 use tidegate_model::pack::pack_with;
@@ -21,12 +23,6 @@ use tidegate_tests::import::{self, ALONE, damaged, described};
 use tidegate_tests::oracle::{Bounded, Oracle};
 use tidegate_tests::random::Rng;
 use tidegate_tests::tolerance::{each_within, same_bits, worse, worst};
-
-#[path = "../tools/cli/examples/denoise.rs"]
-#[allow(dead_code, reason = "the example has a main function")]
-mod denoise;
-
-use denoise::{BANDS, Denoiser, FRAME};
 
 const FEATURES: usize = 42;
 /// Largest allowed difference of a gain from RNNoise's.
@@ -430,78 +426,68 @@ fn in_integers_every_backend_has_the_same_bits() {
     assert!(snr > 45.0, "{snr}");
 }
 
-fn samples(bytes: &[u8]) -> Vec<i16> {
-    bytes.as_chunks().0.iter().map(|&sample| i16::from_le_bytes(sample)).collect()
+fn heard(name: &str) -> Vec<i16> {
+    read_audio_at(&beside(name), 48_000).unwrap().samples
 }
 
-/// Compares the example's output for a file with RNNoise's: the number of samples, and how many differ by 0, 1 and
-/// more.
-fn heard(noisy: &Path, clean: &Path) -> (usize, [usize; 3]) {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("out.raw");
-    denoise::denoise(&beside("weights.rnn"), noisy, &out).unwrap();
-    let (given, expected) = (samples(&fs::read(&out).unwrap()), samples(&fs::read(clean).unwrap()));
-    assert_eq!(given.len(), expected.len());
+/// The sound in blocks of this length, without its noise.
+fn denoised(samples: &[i16], block: usize) -> Audio {
+    let image = AlignedBytes::pack(&model(), Numeric::F32);
+    let engines = [Engine::fused(&image.model())];
+    sound(&denoise(Recipe::Rnnoise, &engines, samples.chunks(block), |_, _, _| ()).unwrap(), Recipe::Rnnoise)
+}
+
+/// RNNoise's own program leaves out the frame that is not complete at the end.
+#[test]
+fn the_recipe_removes_noise_from_a_clip_as_rnnoise_does() {
+    let (noisy, clean) = (heard("noisy.wav"), heard("clean.wav"));
+    let found = denoised(&noisy, FRAME);
+    assert_eq!((found.samples.len(), found.sample_rate, clean.len()), (noisy.len(), 48_000, 99 * FRAME));
     let mut differ = [0; 3];
-    for (given, expected) in given.iter().zip(&expected) {
-        differ[usize::from(given.abs_diff(*expected).min(2))] += 1;
+    for (found, expected) in found.samples.iter().zip(&clean) {
+        differ[usize::from(found.abs_diff(*expected).min(2))] += 1;
     }
-    println!("{}: {} samples, {differ:?} are 0, 1 and more off", noisy.display(), given.len());
-    (given.len(), differ)
+    println!("{} samples, {differ:?} are 0, 1 and more off", clean.len());
+    assert!(1000 * differ[2] <= clean.len(), "{differ:?}");
 }
 
 #[test]
-fn the_example_removes_noise_from_a_clip() {
-    let (count, [_, _, more]) = heard(&beside("noisy.raw"), &beside("clean.raw"));
-    assert!(count == 99 * FRAME && 1000 * more <= count, "{more} of {count}");
+fn blocks_of_any_length_give_the_same_sound_with_as_many_samples() {
+    let noisy = &heard("noisy.wav")[..10 * FRAME + 17];
+    let whole = denoised(noisy, noisy.len());
+    assert_eq!(whole.samples.len(), noisy.len());
+    for block in [1, 7, FRAME, 1001] {
+        assert_eq!(denoised(noisy, block), whole, "{block}");
+    }
+    assert!(denoised(&[], 1).samples.is_empty());
+    assert_eq!(denoised(&noisy[..5], 5).samples.len(), 5);
 }
 
-#[test]
-fn the_example_drops_nothing_of_a_sound_that_ends_early() {
-    let folder = tempfile::tempdir().unwrap();
-    let [broken, out] = ["broken.wav", "out.wav"].map(|name| folder.path().join(name));
-    let spec = hound::WavSpec {
-        channels: 1,
-        sample_rate: 48_000,
-        bits_per_sample: 16,
-        sample_format: hound::SampleFormat::Int,
-    };
-    let mut writer = hound::WavWriter::create(&broken, spec).unwrap();
-    (0..10 * FRAME).for_each(|k| writer.write_sample((k % 1000) as i16).unwrap());
-    writer.finalize().unwrap();
-    assert_eq!(denoise::denoise(&beside("weights.rnn"), &broken, &out).unwrap().0, 9);
-    let whole = fs::read(&out).unwrap();
-    let sound = fs::read(&broken).unwrap();
-    fs::write(&broken, &sound[..sound.len() / 2]).unwrap();
-    let error = denoise::denoise(&beside("weights.rnn"), &broken, &out).unwrap_err().to_string();
-    assert!(error.contains("broken.wav: "), "{error}");
-    assert_eq!(fs::read(&out).unwrap(), whole);
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
-}
-
-/// Frame by frame beside the nnnoiseless crate, whose features the example uses and which has its own RNNoise network,
+/// Frame by frame beside the nnnoiseless crate, whose features the recipe uses and which has its own RNNoise network,
 /// and beside the f64 network with the same features.
 #[test]
 fn gains_voice_and_sound_match_those_of_nnnoiseless() {
-    let noisy = fs::read(beside("noisy.raw")).unwrap();
-    let noisy: Vec<f32> = samples(&noisy).into_iter().map(f32::from).collect();
+    let noisy: Vec<f32> = heard("noisy.wav").into_iter().map(f32::from).collect();
     let image = AlignedBytes::pack(&model(), Numeric::F32);
-    let model = image.model();
-    let mut memory = vec![0; model.state_words()];
-    let mut ours = Denoiser::new(&model, &mut memory).unwrap();
+    let engines = [Engine::from(&image.model())];
+    let mut memory = Networks::memory(&engines);
+    let (mut networks, mut ours) = (Networks::new(&engines, &mut memory), Rnnoise::default());
+    let mut step = |network: usize, input: &[f32], outputs: &mut [&mut [f32]]| networks.step(network, input, outputs);
     let (mut theirs, mut features) = (DenoiseState::new(), DenoiseFeatures::new());
     let mut network = Network::new(&file("weights.rnn"), tabulated);
     let (mut of_sound, mut of_voice, mut of_gains) = (0.0_f32, 0.0_f32, 0.0_f64);
     for frame in noisy.as_chunks::<FRAME>().0 {
         let (mut out, mut expected) = ([0.0; FRAME], [0.0; FRAME]);
-        let heard = ours.push(frame, &mut out).unwrap().expect("no frame is silent");
+        let parts = frame.map(|sample| sample / 32_768.0);
+        let heard = ours.push(&parts, &mut out, &mut step).unwrap().expect("no frame is silent");
         let voice = theirs.process_frame(&mut expected, frame);
         features.shift_and_filter_input(frame);
         assert!(!features.compute_frame_features());
         let of_network = network.step(features.features());
         of_gains = worse(of_gains, off(&[heard.gains.to_vec()], &[of_network[..BANDS].to_vec()]));
         of_voice = worse(of_voice, (heard.voice - voice).abs());
-        of_sound = worse(of_sound, worst(out.iter().zip(&expected).map(|(y, expected)| (y - expected).abs())));
+        of_sound =
+            worse(of_sound, worst(out.iter().zip(&expected).map(|(y, expected)| (32_768.0 * y - expected).abs())));
     }
     println!("{} frames: gains {of_gains:.2e} off, voice {of_voice:.2e}, samples {of_sound:.2e}", noisy.len() / FRAME);
     assert!(of_gains <= TOLERANCE && f64::from(of_voice) <= TOLERANCE && of_sound <= 1.0);

@@ -25,6 +25,8 @@ CHUNKS, CHUNK = 480, 512
 FRAMES = (6900, 8520)
 # Blocks of the stream's FLAC file, whose features are kept from the first frame on: 6.7 seconds.
 BLOCKS = 26
+# Blocks of the noisy sound, for the 300 frames of the networks that suppress its noise; frames of GTCRN's spectra.
+NOISY_BLOCKS, SPECTRA = 10, 24
 # One digit or sequence of this many is kept: the files are in the order of the classes.
 DIGITS, TRAIN, TEST = 4, 2, 4
 
@@ -172,11 +174,15 @@ def crc8(data):
     return crc
 
 
-def write_dtln(data, folder):
+def write_noise(data, folder):
     metadata, tensors = read_safetensors(data / "deployed/reference.safetensors")
-    write_safetensors(folder / "deployed/reference.safetensors", metadata, {"dtln/mag": tensors["dtln/mag"]})
-    for name in ["model_1.onnx", "LICENSE"]:
-        write(folder / "deployed/dtln" / name, (data / "deployed/dtln" / name).read_bytes())
+    small = {name: rows(tensors[name], range(SPECTRA)) for name in ["gtcrn/mix", "gtcrn/enh"]}
+    small["dtln/mag"] = tensors["dtln/mag"]
+    write_safetensors(folder / "deployed/reference.safetensors", metadata, small)
+    sound, _ = flac_start((data / "deployed/noisy.flac").read_bytes(), NOISY_BLOCKS)
+    write(folder / "deployed/noisy.flac", sound)
+    for name in ["dtln/model_1.onnx", "dtln/LICENSE", "gtcrn/LICENSE"]:
+        write(folder / "deployed" / name, (data / "deployed" / name).read_bytes())
 
 
 def write_wake_words(data, folder):
@@ -201,6 +207,7 @@ def write_wake_words(data, folder):
     source, target = data / "deployed/mlperf_streaming", folder / "deployed/mlperf_streaming"
     metadata, tensors = read_safetensors(source / "reference.safetensors")
     small = {name: tensors[name] for name in ["short/input", "short/output"]}
+    small["stream/input"] = rows(tensors["stream/input"], range((samples - 1024) // 512 + 1))
     write_safetensors(target / "reference.safetensors", metadata, small)
     for name in ["str_ww_ref_model.tflite", "LICENSE"]:
         write(target / name, (source / name).read_bytes())
@@ -243,7 +250,7 @@ def main():
     write_hello_edge(data, folder, kept)
     write_precise(data, folder, kept)
     write_silero(data, folder)
-    write_dtln(data, folder)
+    write_noise(data, folder)
     write_wake_words(data, folder)
     write_amps(data, folder)
     write_digits(data, folder)

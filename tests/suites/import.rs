@@ -2,6 +2,8 @@
 
 #[path = "../data.rs"]
 mod data;
+#[path = "../denoise.rs"]
+mod denoise;
 #[path = "../frameworks.rs"]
 mod frameworks;
 #[path = "../hello_edge.rs"]

@@ -1,8 +1,11 @@
-//! Drawings as SVG: the timeline of a stream, and curves over time.
+//! Drawings as SVG: the timeline of a stream, curves over time, and a sound with its noise suppressed.
 
 mod canvas;
 mod curves;
+mod noise;
 mod timeline;
+mod wave;
 
 pub use curves::{Curves, curves};
+pub use noise::{Noise, noise};
 pub use timeline::{EventMark, Timeline, TruthSpan, timeline};

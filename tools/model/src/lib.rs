@@ -11,6 +11,8 @@ mod buffer;
 pub mod canonical;
 pub mod compare;
 pub mod data;
+#[cfg(feature = "denoise")]
+pub mod denoise;
 pub mod drift;
 pub mod error;
 pub mod format;

@@ -4,6 +4,7 @@ mod args;
 pub mod bench;
 mod calibrate;
 pub mod demo;
+pub mod denoise;
 pub mod eval;
 mod graph;
 pub mod import;

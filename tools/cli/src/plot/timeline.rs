@@ -7,6 +7,7 @@ use plotters::style::text_anchor::HPos;
 use tidegate_model::data::{DataError, one_line};
 
 use super::canvas::{Canvas, DrawError, INK, LEFT, Legend, Look, PALETTE, QUIET, RIGHT, save, svg, text_width, x};
+use super::wave::{Wave, peak};
 
 /// A detected event.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,7 +63,6 @@ const MAX_LANES: usize = 6;
 const SHOWN: f32 = 0.1;
 
 const GRAYS: [RGBColor; 2] = [RGBColor(0xb8, 0xb8, 0xb8), RGBColor(0x8c, 0x8c, 0x8c)];
-const SOUND: RGBColor = RGBColor(0xa9, 0xb4, 0xc0);
 const TRUTH: RGBColor = RGBColor(0xec, 0xee, 0xf1);
 
 /// Draws a timeline as SVG. The file appears only when it is complete.
@@ -167,25 +167,10 @@ impl<'a> Scene<'a> {
         canvas.y_label("posterior", posterior + POSTERIOR / 2.0)
     }
 
-    /// Draws the minimum and maximum sample of each pixel.
     fn sound(&self, canvas: &Canvas<'_>) -> Result<(), DrawError> {
-        let samples = self.timeline.samples;
-        let middle = self.wave_top + WAVE / 2.0;
-        // At most 20 times magnified, so that silence stays a line.
-        let peak = samples.iter().map(|s| s.unsigned_abs()).max().unwrap_or(0).max(1638);
-        let y = |sample: i16| middle - f32::from(sample) / f32::from(peak) * WAVE / 2.0;
-        let per_column = samples.len().div_ceil((RIGHT - LEFT) as usize).max(1);
-        let rate = self.timeline.sample_rate.max(1) as f32;
-        let column = |(i, part): (usize, &[i16])| {
-            let (least, most) = part.iter().fold((i16::MAX, i16::MIN), |(a, b), &s| (a.min(s), b.max(s)));
-            let x = self.x((i * per_column) as f32 / rate);
-            ((x, y(most) - 0.25), (x, y(least) + 0.25))
-        };
-        let (mut outline, mut below): (Vec<_>, Vec<_>) = samples.chunks(per_column).enumerate().map(column).unzip();
-        below.reverse();
-        outline.append(&mut below);
-        canvas.line(&[(LEFT, middle), (RIGHT, middle)], SOUND.stroke_width(2))?;
-        canvas.area(&outline, SOUND)
+        let &Timeline { samples, sample_rate, .. } = self.timeline;
+        let wave = Wave { samples, sample_rate, seconds: self.seconds, top: self.wave_top, height: WAVE };
+        wave.draw(canvas, peak(samples))
     }
 
     fn truth(&self, canvas: &Canvas<'_>) -> Result<(), DrawError> {

@@ -77,7 +77,9 @@ fn the_page_of_onnx_runs() {
 fn the_page_of_rnnoise_runs() {
     let files =
         [("weights.rnn", "tests/rnnoise/weights.rnn"), ("features.safetensors", "tests/rnnoise/features.safetensors")];
-    runs("docs/rnnoise.md", &files);
+    let noisy = ("noisy.wav", "tests/rnnoise/noisy.wav");
+    runs("docs/rnnoise.md", &[files[0], files[1], noisy]);
+    runs("docs/denoise.md", &[files[0], files[1], noisy]);
 }
 
 #[test]

@@ -291,12 +291,13 @@ fn a_closed_pipe_is_no_error() {
 #[test]
 fn every_help_has_an_example_whose_files_exist() {
     let here = Workplace::new();
-    for command in ["demo", "import", "pack", "inspect", "run", "eval", "listen", "verify", "bench"] {
+    for command in ["demo", "import", "pack", "inspect", "run", "eval", "listen", "denoise", "verify", "bench"] {
         let help = here.succeed(&[command, "--help"]);
         let (_, examples) = help.split_once("Example").unwrap_or_else(|| panic!("{command}: {help}"));
         assert!(examples.contains(&format!("  tidegate {command} ")), "{command}: {help}");
-        for word in examples.split_whitespace().filter(|word| word.starts_with("assets/")) {
-            shipped(word.trim_start_matches("assets/"));
+        for word in examples.split_whitespace().filter(|word| word.starts_with("assets/") || word.starts_with("tests/"))
+        {
+            shipped(&format!("../{word}"));
         }
         assert!(here.succeed(&[command, "-h"]).contains("Example"), "{command} -h");
     }

@@ -3,6 +3,7 @@
 mod arch;
 mod bad_input;
 mod cut_off;
+mod denoise;
 mod docs;
 mod evaluated;
 mod hostile;

@@ -1,9 +1,11 @@
 //! `.wav` and `.flac` files: mono, 16 bits, as the front end expects them. Nothing is resampled, mixed or rounded.
 
+use std::io::BufWriter;
 use std::path::Path;
 
 use super::{DataError, Reason, guarded, read_bytes};
 use crate::budget::Budget;
+use crate::output::{Pending, prepare_file};
 
 /// Mono audio.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +73,31 @@ pub fn read_audio(path: &Path) -> Result<Audio, DataError> {
 /// convert it.
 pub fn read_audio_at(path: &Path, sample_rate: u32) -> Result<Audio, DataError> {
     read(path, Some(sample_rate))
+}
+
+/// Writes a `.wav` of 16 bits, but leaves the file [`Pending`].
+///
+/// # Errors
+/// If the path does not end with `.wav`, or the file cannot be written.
+pub fn prepare_wav(path: &Path, audio: &Audio) -> Result<Pending, DataError> {
+    if !path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("wav")) {
+        return Err(DataError::new(path, "is not named .wav, the only format of sound that is written: rename it"));
+    }
+    let failed = |error: hound::Error| match error {
+        hound::Error::IoError(error) => DataError::io(path, "written", error),
+        error => DataError::new(path, format!("cannot be written: {error}")),
+    };
+    let spec = hound::WavSpec {
+        channels: 1,
+        sample_rate: audio.sample_rate,
+        bits_per_sample: 16,
+        sample_format: hound::SampleFormat::Int,
+    };
+    prepare_file(path, |file| {
+        let mut writer = hound::WavWriter::new(BufWriter::new(file), spec).map_err(failed)?;
+        audio.samples.iter().try_for_each(|&sample| writer.write_sample(sample)).map_err(failed)?;
+        writer.finalize().map_err(failed)
+    })
 }
 
 fn read(path: &Path, wanted: Option<u32>) -> Result<Audio, DataError> {

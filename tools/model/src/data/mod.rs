@@ -23,7 +23,7 @@ use std::{
     path::Path,
 };
 
-pub use audio::{Audio, read_audio, read_audio_at};
+pub use audio::{Audio, prepare_wav, read_audio, read_audio_at};
 pub use error::DataError;
 pub use error::{is_unseen, one_line};
 pub use index::{Clip, read_index, read_index_files, read_index_splits};

@@ -1,0 +1,112 @@
+//! RNNoise 0.1 (Valin 2018): gains for 22 bands of a spectrum, from 42 features of a frame of 10 ms at 48 kHz.
+//!
+//! ```text
+//! 960 samples, 480 new → FFT → pitch, 42 features → network → pitch filter, gains → inverse FFT → overlap-add
+//! ```
+//!
+//! Features and pitch filter are those of the crate `nnnoiseless`, a port of RNNoise. Gains and synthesis are below.
+//! RNNoise does not step its network for a silent frame.
+
+use easyfft::prelude::*;
+use nnnoiseless::DenoiseFeatures;
+
+use super::network::{HopError, Step};
+
+/// Samples per frame: 10 ms.
+pub const FRAME: usize = 480;
+/// Frequency bands, each with a gain.
+pub const BANDS: usize = 22;
+/// Frequency bins of 50 Hz, for a frame and the one before it.
+const BINS: usize = FRAME + 1;
+/// The center bin of each band. Above the last one, 20 kHz, the output is zero.
+const MIDDLES: [usize; BANDS] =
+    [0, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 136, 160, 192, 240, 312, 400];
+/// Minimum ratio between the gains of consecutive frames.
+const DECAY: f32 = 0.6;
+/// Sizes of the input and of the outputs of the network.
+pub const PORTS: [(&[usize], &[usize]); 1] = [(&[42], &[BANDS, 1])];
+
+/// The network's output for a frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Heard {
+    /// Share of speech in each band, 0 to 1.
+    pub gains: [f32; BANDS],
+    /// Probability of speech.
+    pub voice: f32,
+}
+
+/// A stream of sound.
+pub struct Rnnoise {
+    features: Box<DenoiseFeatures>,
+    gains: [f32; BANDS],
+    window: [f32; 2 * FRAME],
+    /// The second half of the last synthesis window.
+    tail: [f32; FRAME],
+}
+
+impl Default for Rnnoise {
+    fn default() -> Self {
+        Self {
+            features: Box::new(DenoiseFeatures::new()),
+            gains: [0.0; BANDS],
+            window: std::array::from_fn(window),
+            tail: [0.0; FRAME],
+        }
+    }
+}
+
+impl Rnnoise {
+    /// Takes [`FRAME`] samples and writes as many, those before them. Returns what the network heard, or `None` for
+    /// silence, for which it is not stepped.
+    ///
+    /// # Errors
+    /// If the network cannot be stepped.
+    pub fn push(&mut self, noisy: &[f32], clean: &mut [f32], step: Step<'_>) -> Result<Option<Heard>, HopError> {
+        // RNNoise counts in units of 16 bits.
+        let frame: Vec<f32> = noisy.iter().map(|sample| sample * 32_768.0).collect();
+        self.features.shift_and_filter_input(&frame);
+        let is_silent = self.features.compute_frame_features();
+        let mut heard = None;
+        if !is_silent {
+            let (mut gains, mut voice) = ([0.0; BANDS], [0.0]);
+            step(0, self.features.features(), &mut [&mut gains, &mut voice])?;
+            heard = Some(Heard { gains, voice: voice[0] });
+            self.features.pitch_filter(&gains);
+            for (last, gain) in self.gains.iter_mut().zip(gains) {
+                *last = gain.max(DECAY * *last);
+            }
+            self.features.x *= gains_of_bins(&self.gains).as_slice();
+        }
+        // The spectrum of `nnnoiseless` is scaled by 1 / 480; this inverse transform of 960 bins is not scaled.
+        let sound = self.features.x.real_ifft();
+        let (first, second) = sound.split_at(FRAME);
+        let (rising, falling) = self.window.split_at(FRAME);
+        for (((y, tail), &x), w) in clean.iter_mut().zip(&self.tail).zip(first).zip(rising) {
+            *y = (x / 2.0 * w + tail) / 32_768.0;
+        }
+        for ((tail, &x), w) in self.tail.iter_mut().zip(second).zip(falling) {
+            *tail = x / 2.0 * w;
+        }
+        Ok(heard)
+    }
+}
+
+/// The Vorbis window over two frames. The squares of overlapping windows add up to 1.
+fn window(at: usize) -> f32 {
+    use std::f64::consts::FRAC_PI_2;
+    let rise = (FRAC_PI_2 * (at.min(2 * FRAME - 1 - at) as f64 + 0.5) / FRAME as f64).sin();
+    (FRAC_PI_2 * rise * rise).sin() as f32
+}
+
+/// Interpolates linearly between the centers of bands.
+fn gains_of_bins(bands: &[f32; BANDS]) -> [f32; BINS] {
+    let mut bins = [0.0; BINS];
+    for (&[from, to], &[low, high]) in MIDDLES.array_windows().zip(bands.array_windows()) {
+        let width = (to - from) as f32;
+        for (bin, j) in bins[from..to].iter_mut().zip(0_u16..) {
+            let share = f32::from(j) / width;
+            *bin = (1.0 - share) * low + share * high;
+        }
+    }
+    bins
+}
