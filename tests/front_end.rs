@@ -107,7 +107,7 @@ fn every_option_computes_its_formula() {
         let settings = MfccSettings {
             window_len: 2 + rng.below(3 * fft_len / 2) as u32,
             stride_len: 65_536,
-            window: rng.pick(&[Window::Hann, Window::Rectangular]),
+            window: rng.pick(&[Window::Hann, Window::Rectangular, Window::Hamming]),
             fft_len: fft_len as u32,
             spectrum: rng.pick(&[Spectrum::Magnitude, Spectrum::Power]),
             mel_bands,
@@ -180,11 +180,15 @@ fn a_damaged_section_is_refused_or_computes_features() {
 #[test]
 fn unknown_options_are_refused() {
     let good = section(&PRECISE);
-    for bit in 5..32 {
+    for bit in 6..32 {
         let mut bad = good.clone();
         bad[44..48].copy_from_slice(&(15_u32 | 1 << bit).to_le_bytes());
         assert_eq!(Mfcc::parse(&bad).unwrap_err(), FrontEndError::Options { found: 15 | 1 << bit });
     }
+    // The energy is not for logarithms of mel bands.
+    let mut bad = good.clone();
+    bad[44..48].copy_from_slice(&(15_u32 | 1 << 5).to_le_bytes());
+    assert_eq!(Mfcc::parse(&bad).unwrap_err(), FrontEndError::LogMel);
 }
 
 #[test]

@@ -211,7 +211,7 @@ fn wrong_settings_and_tables_are_refused() {
         section[offset..][..bytes.len()].copy_from_slice(&old);
         parsed
     };
-    for options in [0x40, 0x210, 0x70 | 1 << 5, 0x50 | 1 << 7] {
+    for options in [0x40, 0x210, 0x50 | 1 << 5, 0x50 | 1 << 8] {
         assert_eq!(with(44, &u32::to_le_bytes(options)), Err(FrontEndError::Options { found: options }));
     }
     assert_eq!(with(44, &u32::to_le_bytes(0x51)), Err(FrontEndError::Micro));

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use tidegate::front_end::MfccSettings;
+use tidegate::front_end::{Method, MfccSettings};
 use tidegate::{DetectorSettings, LabelSettings, Model, State};
 use tidegate_model::canonical::Tensor;
 use tidegate_model::data::write_tensors;
 use tidegate_tests::corpus::Corpus;
-use tidegate_tests::front_end::{HELLO_EDGE, PRECISE, SMALL};
+use tidegate_tests::front_end::{HELLO_EDGE, MLPERF, PRECISE, SMALL};
 use tidegate_tests::fuzz::{Outcome, c::c_api, flag, fused::fused, integer::*};
 use tidegate_tests::fuzz_data::{KINDS, read_data};
 use tidegate_tests::images::AlignedBytes;
@@ -91,12 +91,17 @@ fn integer_front_ends_and_detectors_of_every_seed_listen() {
     DetectorSettings::write(4, &labels, &mut detector).unwrap();
     let seed = |(name, settings): (&str, MfccSettings)| {
         let mut section = vec![0; settings.integer_section_len().unwrap()];
-        settings.write_integer(&mut section).unwrap();
+        match settings.method {
+            Method::LogMel(_) => settings.write_log_mel(0.0037, Some(-128), 255, &mut section).unwrap(),
+            _ => settings.write_integer(&mut section).unwrap(),
+        };
         let sound: Vec<u8> = (0..512).map(|_| rng.bits() as u8).collect();
         (name.to_owned(), [counted(&section), counted(&detector), sound].concat())
     };
-    let seeds =
-        [("hello_edge", HELLO_EDGE), ("precise", PRECISE), ("small", SMALL[0]), ("smaller", SMALL[1])].map(seed);
+    let log_mel = MfccSettings { stride_len: 50, mel_bands: 6, coefficients: 6, ..MLPERF };
+    let log_mel = MfccSettings { fft_len: 256, bins_per_rate: 256, window_len: 100, ..log_mel };
+    let all = [("hello_edge", HELLO_EDGE), ("precise", PRECISE), ("small", SMALL[0]), ("smaller", SMALL[1])];
+    let seeds = all.into_iter().chain([("log_mel", log_mel)]).map(seed);
     passes(&corpus("listen", seeds), 0, ran(listen));
 }
 

@@ -8,6 +8,8 @@ mod conv_lstm;
 mod front_end;
 #[path = "../front_end_integer.rs"]
 mod front_end_integer;
+#[path = "../front_end_log_mel.rs"]
+mod front_end_log_mel;
 #[path = "../front_end_micro.rs"]
 mod front_end_micro;
 #[path = "../image.rs"]

@@ -1,6 +1,6 @@
 //! Settings and signals that the tests of the float and the integer front end share.
 
-use tidegate::front_end::{First, MelCorners, Method, MfccSettings, Spectrum, Window};
+use tidegate::front_end::{First, LogMel, MelCorners, Method, MfccSettings, Spectrum, Window};
 
 use crate::random::Rng;
 
@@ -39,6 +39,20 @@ pub const PRECISE: MfccSettings = MfccSettings {
     corners: MelCorners::WholeBins,
     log_floor: f64::EPSILON as f32,
     first: First::LogEnergy,
+    ..HELLO_EDGE
+};
+
+/// Settings of MLPerf Tiny's streaming wake word.
+pub const MLPERF: MfccSettings = MfccSettings {
+    method: Method::LogMel(LogMel { emphasis: 0.96875, lowest_db: -52.0, highest_db: 12.0 }),
+    window_len: 1024,
+    stride_len: 512,
+    window: Window::Hamming,
+    spectrum: Spectrum::Power,
+    coefficients: 40,
+    lower_hz: 0.0,
+    upper_hz: 8000.0,
+    log_floor: 1e-30,
     ..HELLO_EDGE
 };
 

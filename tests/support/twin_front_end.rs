@@ -2,7 +2,7 @@
 //! and 128 bits, with a recursive FFT. It shares nothing with `core`. Every value is checked to fit the width that
 //! FORMAT.md states.
 
-use tidegate::front_end::{First, MfccSettings, Spectrum};
+use tidegate::front_end::{First, Method, MfccSettings, Spectrum};
 
 type Complex = [i64; 2];
 
@@ -11,6 +11,8 @@ pub struct Twin {
     settings: MfccSettings,
     log_floor: i64,
     energy: i64,
+    /// `emphasis`, `gain`, `offset`, `middle`, `most`
+    log_mel: Option<[i64; 5]>,
     sines: Vec<i64>,
     edges: Vec<usize>,
     dct: Vec<i64>,
@@ -34,10 +36,13 @@ impl Twin {
     pub fn new(section: &[u8], settings: &MfccSettings) -> Self {
         let word = |at: usize| i64::from(i32::from_le_bytes(*section[at..].first_chunk().unwrap()));
         let half = |at: usize| i64::from(u16::from_le_bytes(*section[at..].first_chunk().unwrap()));
-        let rows = settings.coefficients as usize - usize::from(settings.first == First::LogEnergy);
+        let is_log_mel = matches!(settings.method, Method::LogMel(_));
+        let energies = usize::from(settings.first == First::LogEnergy);
+        let rows = if is_log_mel { 0 } else { settings.coefficients as usize - energies };
+        let words = if is_log_mel { 60 } else { 48 };
         let counts =
             [settings.fft_len as usize / 4 + 1, settings.mel_bands as usize + 2, rows * settings.mel_bands as usize];
-        let mut at = 60;
+        let mut at = if is_log_mel { 92 } else { 60 };
         let [sines, edges, dct] = counts.map(|count| {
             let table: Vec<i64> = (0..count).map(|k| word(at + 4 * k)).collect();
             at += 4 * count;
@@ -53,8 +58,9 @@ impl Twin {
         };
         Self {
             settings: *settings,
-            log_floor: word(52),
-            energy: word(56),
+            log_floor: word(words + 4),
+            energy: word(words + 8),
+            log_mel: is_log_mel.then(|| [72, 76, 80, 84, 88].map(word)),
             sines,
             edges,
             dct,
@@ -64,27 +70,54 @@ impl Twin {
         }
     }
 
-    /// The features of a frame of samples.
-    pub fn features(&self, samples: &[i16]) -> Vec<i16> {
+    /// The features of a frame of samples after the sample `before`.
+    pub fn features(&self, before: i16, samples: &[i16]) -> Vec<i16> {
         let settings = &self.settings;
         let points = settings.fft_len as usize;
         let heard: Vec<i64> = samples.iter().take(points).map(|&sample| i64::from(sample)).collect();
+        let weight = |n: usize| if self.window.len() == 1 { self.window[0] } else { self.window[n] };
+        let (windowed, shift) = match self.log_mel {
+            Some([emphasis, ..]) => {
+                let previous = [i64::from(before)].into_iter().chain(heard.iter().copied());
+                let y: Vec<i64> = heard
+                    .iter()
+                    .zip(previous)
+                    .map(|(x, previous)| held(i128::from(x * (1 << 14) - emphasis * previous), 30))
+                    .collect();
+                let fits = |by: &u32| y.iter().all(|y| (-(1 << 30)..1 << 30).contains(&(y << by)));
+                let shift = (0..=30).rev().find(fits).unwrap();
+                let windowed =
+                    y.iter().enumerate().map(|(n, y)| held(i128::from(product(y << shift, weight(n) << 15)), 29));
+                (windowed.collect(), i64::from(shift) - 1)
+            }
+            None => self.plain(&heard, weight),
+        };
+        self.features_of(windowed, shift)
+    }
+
+    /// The samples in the window, and their shift.
+    fn plain(&self, heard: &[i64], weight: impl Fn(usize) -> i64) -> (Vec<i64>, i64) {
         // The greatest shift that keeps every sample within 16 bits.
         let fits = |by: &u32| heard.iter().all(|sample| (-32768..32768).contains(&(sample << by)));
         let shift = (0..16).rev().find(fits).unwrap();
-        let weight = |n: usize| if self.window.len() == 1 { self.window[0] } else { self.window[n] };
-        let mut windowed: Vec<i64> = heard
+        let windowed = heard
             .iter()
             .enumerate()
             .map(|(n, sample)| {
                 held(i128::from(held(i128::from(sample << shift) * i128::from(weight(n)) + 2, 31) >> 2), 29)
             })
             .collect();
+        (windowed, i64::from(shift))
+    }
+
+    fn features_of(&self, mut windowed: Vec<i64>, shift: i64) -> Vec<i16> {
+        let settings = &self.settings;
+        let points = settings.fft_len as usize;
         windowed.resize(points, 0);
         let pairs: Vec<Complex> = windowed.as_chunks::<2>().0.to_vec();
         let spectrum = self.fft(&pairs);
         let bins: Vec<Complex> = (0..=points / 2).map(|k| self.bin(&spectrum, k)).collect();
-        let (log2, shift) = (i64::from(points.ilog2()), i64::from(shift));
+        let log2 = i64::from(points.ilog2());
         let square = |&[re, im]: &Complex| i128::from(re) * i128::from(re) + i128::from(im) * i128::from(im);
         let power = settings.spectrum == Spectrum::Power;
         let sizes: Vec<i128> =
@@ -102,6 +135,14 @@ impl Twin {
             .windows(3)
             .map(|edges| self.log(share(edges[0], edges[1]).1 + share(edges[1], edges[2]).0, exponent, gain))
             .collect();
+        if let Some([_, gain, offset, middle, most]) = self.log_mel {
+            let feature = |&log: &i64| {
+                let v = held(i128::from(product(log, gain) + offset), 31);
+                let up = if v < middle << 10 { 1023 } else { 0 };
+                ((v + up) >> 10).clamp(0, most) as i16
+            };
+            return logs.iter().map(feature).collect();
+        }
         let half = 1 << 9;
         let mut features = Vec::new();
         if settings.first == First::LogEnergy {

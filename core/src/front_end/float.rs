@@ -1,12 +1,12 @@
 //! The features of a frame in f32.
 
-use core::mem;
+use core::{iter, mem};
 
 use microfft::Complex32;
 
 use super::frames::Frame;
 use super::section::{FloatTables, Table};
-use super::settings::{First, MfccSettings, Spectrum};
+use super::settings::{First, LogMel, Method, MfccSettings, Spectrum};
 use crate::math;
 use crate::rfft::rfft;
 
@@ -23,7 +23,10 @@ pub(super) fn extract(
     let mut frame_of = Floats { settings, tables, fft, bands, features };
     frame_of.window(frame);
     frame_of.mel();
-    frame_of.dct();
+    match settings.method {
+        Method::LogMel(log_mel) => frame_of.decibels(log_mel),
+        _ => frame_of.dct(),
+    }
 }
 
 /// The buffers of a frame.
@@ -40,11 +43,18 @@ struct Floats<'s, 'a> {
 
 impl Floats<'_, '_> {
     /// Multiplies the samples by the window, cut or padded with zeros to the length of the FFT.
-    fn window(&mut self, [straight, wrapped]: Frame<'_>) {
-        let samples = straight.iter().chain(wrapped);
+    fn window(&mut self, Frame { before, pieces: [straight, wrapped] }: Frame<'_>) {
+        let samples = straight.iter().chain(wrapped).copied();
         self.fft.fill(0.0);
         // A rectangular window has one weight.
-        for ((slot, &sample), weight) in self.fft.iter_mut().zip(samples).zip(floats(self.tables.window).cycle()) {
+        let slots = self.fft.iter_mut().zip(samples.clone()).zip(floats(self.tables.window).cycle());
+        if let Method::LogMel(LogMel { emphasis, .. }) = self.settings.method {
+            for (((slot, sample), weight), previous) in slots.zip(iter::once(before).chain(samples)) {
+                *slot = (f32::from(sample) - emphasis * f32::from(previous)) * weight;
+            }
+            return;
+        }
+        for ((slot, sample), weight) in slots {
             *slot = f32::from(sample) * weight;
         }
     }
@@ -83,6 +93,14 @@ impl Floats<'_, '_> {
             let (falling, rising) = share(width);
             *band = math::ln((below + falling).max(floor));
             below = rising;
+        }
+    }
+
+    /// feature[b] = (10 log₁₀ e · band[b] - lowest_db) / (highest_db - lowest_db), limited to 0 to 1
+    fn decibels(&mut self, LogMel { lowest_db, highest_db, .. }: LogMel) {
+        const DECIBELS: f32 = 10.0 / core::f32::consts::LN_10;
+        for (feature, &band) in self.features.iter_mut().zip(&*self.bands) {
+            *feature = ((DECIBELS * band - lowest_db) / (highest_db - lowest_db)).clamp(0.0, 1.0);
         }
     }
 

@@ -2,8 +2,14 @@
 
 use super::settings::MfccSettings;
 
-/// The samples of a frame in order, in two pieces of the ring.
-pub(super) type Frame<'s> = [&'s [i16]; 2];
+/// The samples of a frame.
+#[derive(Clone, Copy)]
+pub(super) struct Frame<'s> {
+    /// The sample before them; 0 before the first sample of the stream.
+    pub before: i16,
+    /// The samples in order, in two pieces of the ring.
+    pub pieces: [&'s [i16]; 2],
+}
 
 /// The next frame.
 pub(super) enum Due {
@@ -22,6 +28,8 @@ pub(super) struct Frames<'b> {
     lead_frames: u32,
     /// Position of the oldest sample in the ring.
     oldest: usize,
+    /// The sample before the oldest.
+    before: i16,
     /// Number of samples in the ring.
     filled: usize,
     /// Number of samples to drop before the next frame starts, if the stride exceeds the window.
@@ -35,13 +43,14 @@ impl<'b> Frames<'b> {
     pub fn new(settings: &MfccSettings, samples: &'b mut [i16]) -> Self {
         let &MfccSettings { stride_len, lead_frames, .. } = settings;
         let stride_len = stride_len as usize;
-        Self { samples, stride_len, lead_frames, oldest: 0, filled: 0, skip: 0, lead: lead_frames }
+        Self { samples, stride_len, lead_frames, oldest: 0, before: 0, filled: 0, skip: 0, lead: lead_frames }
     }
 
     /// Takes samples until a frame is complete and returns the number taken.
     pub fn push(&mut self, samples: &[i16]) -> usize {
         let skipped = self.skip.min(samples.len());
-        let fresh = samples.get(skipped..).unwrap_or(&[]);
+        let (dropped, fresh) = samples.split_at_checked(skipped).unwrap_or_default();
+        self.before = dropped.last().copied().unwrap_or(self.before);
         let taken = fresh.len().min(self.samples.len().saturating_sub(self.filled));
         if let Some((wrapped, straight)) = self.samples.split_at_mut_checked(self.oldest) {
             for (slot, &sample) in straight.iter_mut().chain(wrapped).skip(self.filled).zip(fresh) {
@@ -70,12 +79,15 @@ impl<'b> Frames<'b> {
     /// The samples of the frame that is due.
     pub fn frame(&self) -> Frame<'_> {
         let (wrapped, straight) = self.samples.split_at_checked(self.oldest).unwrap_or_default();
-        [straight, wrapped]
+        Frame { before: self.before, pieces: [straight, wrapped] }
     }
 
     /// Advances by the stride.
     pub fn advance(&mut self) {
         let window_len = self.samples.len();
+        let last = self.oldest + self.stride_len.min(window_len).saturating_sub(1);
+        let last = if last >= window_len { last - window_len } else { last };
+        self.before = self.samples.get(last).copied().unwrap_or(0);
         self.filled = window_len.saturating_sub(self.stride_len);
         // An empty ring may start anywhere.
         self.oldest = if self.filled == 0 { 0 } else { self.oldest + self.stride_len };
@@ -87,6 +99,6 @@ impl<'b> Frames<'b> {
 
     /// Drops every sample, as if newly created.
     pub fn reset(&mut self) {
-        (self.oldest, self.filled, self.skip, self.lead) = (0, 0, 0, self.lead_frames);
+        (self.oldest, self.before, self.filled, self.skip, self.lead) = (0, 0, 0, 0, self.lead_frames);
     }
 }

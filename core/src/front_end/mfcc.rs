@@ -2,7 +2,7 @@
 
 use super::frames::Frame;
 use super::section::{FloatTables, field, read_settings};
-use super::settings::{FrontEndError, MfccSettings};
+use super::settings::{FrontEndError, Method, MfccSettings};
 use super::{float, integer, micro};
 use crate::math::HAS_FLOATS;
 
@@ -49,7 +49,12 @@ impl<'a> Mfcc<'a> {
         }
         if integer {
             let tables = Tables::Integer(ok!(integer::Tables::parse(payload, &settings)));
-            return Ok(Self { settings, tables, extract: integer_in_f32, integers: Some(integer_in_integers) });
+            return Ok(match settings.method {
+                Method::LogMel(_) => {
+                    Self { settings, tables, extract: log_mel_in_f32, integers: Some(log_mel_in_integers) }
+                }
+                _ => Self { settings, tables, extract: integer_in_f32, integers: Some(integer_in_integers) },
+            });
         }
         if !HAS_FLOATS {
             return Err(FrontEndError::NoFloats);
@@ -138,6 +143,14 @@ fn integer_in_f32(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features:
     integer::extract(&mfcc.settings, tables, frame, work, features.iter_mut(), |value| f32::from(value) * scale);
 }
 
+/// [`Mfcc::extract`] of [`Method::LogMel`] with tables of integers: each feature times the scale.
+fn log_mel_in_f32(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
+    let Tables::Integer(tables) = &mfcc.tables else { return };
+    let scale = f32::from_bits(tables.scale_bits);
+    let made = |value| f32::from(value) * scale;
+    integer::extract_log_mel(&mfcc.settings, tables, frame, work, features.iter_mut(), made);
+}
+
 /// [`Mfcc::extract`] of [`Method::Micro`](super::Method::Micro): each feature times the scale.
 fn micro_in_f32(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
     let Tables::Micro(tables) = &mfcc.tables else { return };
@@ -149,6 +162,12 @@ fn micro_in_f32(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &
 fn integer_in_integers(mfcc: &IntegerMfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [i16]) {
     let Tables::Integer(tables) = &mfcc.tables else { return };
     integer::extract(&mfcc.settings, tables, frame, work, features.iter_mut(), |value| value);
+}
+
+/// [`IntegerMfcc::extract`] of [`Method::LogMel`].
+fn log_mel_in_integers(mfcc: &IntegerMfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [i16]) {
+    let Tables::Integer(tables) = &mfcc.tables else { return };
+    integer::extract_log_mel(&mfcc.settings, tables, frame, work, features.iter_mut(), |value| value);
 }
 
 /// [`IntegerMfcc::extract`] of [`Method::Micro`](super::Method::Micro).

@@ -3,10 +3,12 @@
 //!
 //! ```text
 //! frame of i16 → window → FFT → |bin| or |bin|² → mel bands → ln(max(·, floor)) → DCT-II → coefficients
+//!                                                                               → decibels → 0 to 1 (LogMel)
 //! ```
 //!
 //! The features are those of TensorFlow's `AudioSpectrogram` (with `magnitude_squared`) followed by `Mfcc`, or those of
-//! sonopy, the front end of Mycroft Precise. [`Method::Micro`] is another chain. [`MfccSettings`] describes them, [`Mfcc`]
+//! sonopy, the front end of Mycroft Precise, or those of MLPerf Tiny ([`Method::LogMel`]). [`Method::Micro`] is another
+//! chain. [`MfccSettings`] describes them, [`Mfcc`]
 //! is the image section with the settings and their tables, in f32 or in integers, and [`FrontEnd`] or
 //! [`IntegerFrontEnd`] is the stream. The tables come from the image, so that every target computes the same bits.
 //!
@@ -38,5 +40,5 @@ mod tables;
 
 pub use integer_stream::IntegerFrontEnd;
 pub use mfcc::{IntegerMfcc, Mfcc};
-pub use settings::{First, FrontEndError, MelCorners, Method, MfccSettings, Spectrum, Window};
+pub use settings::{First, FrontEndError, LogMel, MelCorners, Method, MfccSettings, Spectrum, Window};
 pub use stream::FrontEnd;

@@ -1,6 +1,6 @@
 //! The bytes of the front end's image section: the settings, and the tables in f32, read in place.
 
-use super::settings::{First, FrontEndError, MelCorners, Method, MfccSettings, Spectrum, Window};
+use super::settings::{First, FrontEndError, LogMel, MelCorners, Method, MfccSettings, Spectrum, Window};
 use crate::image::read::{f32_at, u32_at};
 
 /// Byte offsets of the settings. The tables follow, every value 4 bytes, little-endian, in the order of [`Layout`].
@@ -20,6 +20,11 @@ pub(super) mod field {
     pub const LEAD_FRAMES: Range<usize> = 40..44;
     pub const OPTIONS: Range<usize> = 44..48;
     pub const TABLES: usize = 48;
+    /// With [`LOG_MEL`](super::option::LOG_MEL), three more settings precede the tables.
+    pub const EMPHASIS: Range<usize> = 48..52;
+    pub const LOWEST_DB: Range<usize> = 52..56;
+    pub const HIGHEST_DB: Range<usize> = 56..60;
+    pub const LOG_MEL_TABLES: usize = 60;
 }
 
 /// Bits of the options.
@@ -30,16 +35,21 @@ pub(super) mod option {
     pub const LOG_ENERGY: u32 = 1 << 3;
     /// The tables contain integers.
     pub const INTEGER: u32 = 1 << 4;
-    /// The features and tables of [`Method::Micro`](super::Method::Micro). Bit 5 is reserved.
+    /// [`Method::LogMel`](super::Method::LogMel)
+    pub const LOG_MEL: u32 = 1 << 5;
+    /// The features and tables of [`Method::Micro`](super::Method::Micro).
     pub const MICRO: u32 = 1 << 6;
-    /// [`Method::MicroWithoutGain`](super::Method::MicroWithoutGain). Bits 7 and 8 are reserved.
+    pub const HAMMING: u32 = 1 << 7;
+    /// [`Method::MicroWithoutGain`](super::Method::MicroWithoutGain). Bit 8 is reserved.
     pub const NO_GAIN: u32 = 1 << 9;
-    pub const ALL: u32 = RECTANGULAR | POWER | WHOLE_BINS | LOG_ENERGY | INTEGER | MICRO | NO_GAIN;
+    pub const ALL: u32 = RECTANGULAR | POWER | WHOLE_BINS | LOG_ENERGY | INTEGER | LOG_MEL | MICRO | HAMMING | NO_GAIN;
 }
 
 /// Values in each table of floats, in the order of the section.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
+    /// Byte offset of the tables.
+    pub start: usize,
     /// f32, for every sample of the frame that is used: the window over 32768, which turns i16 samples into fractions;
     /// for [`Power`](Spectrum::Power) also over the root of `fft_len`. A rectangular window has one value.
     pub window: usize,
@@ -57,9 +67,10 @@ impl Layout {
     pub const fn of(settings: &MfccSettings) -> Self {
         let bins = settings.bins();
         Self {
+            start: tables_at(settings),
             window: match settings.window {
                 Window::Rectangular => 1,
-                Window::Hann => settings.heard_len(),
+                Window::Hann | Window::Hamming => settings.heard_len(),
             },
             edges: settings.mel_bands as usize + 2,
             weights: bins.end - bins.start,
@@ -68,7 +79,15 @@ impl Layout {
     }
 
     pub const fn section_len(self) -> usize {
-        field::TABLES + 4 * (self.window + self.edges + self.weights + self.dct)
+        self.start + 4 * (self.window + self.edges + self.weights + self.dct)
+    }
+}
+
+/// Byte offset behind the settings.
+pub(super) const fn tables_at(settings: &MfccSettings) -> usize {
+    match settings.method {
+        Method::LogMel(_) => field::LOG_MEL_TABLES,
+        Method::Mfcc | Method::Micro | Method::MicroWithoutGain => field::TABLES,
     }
 }
 
@@ -81,6 +100,8 @@ impl MfccSettings {
             (self.spectrum == Spectrum::Power, option::POWER),
             (self.corners == MelCorners::WholeBins, option::WHOLE_BINS),
             (self.first == First::LogEnergy, option::LOG_ENERGY),
+            (matches!(self.method, Method::LogMel(_)), option::LOG_MEL),
+            (self.window == Window::Hamming, option::HAMMING),
             (self.method.is_micro(), option::INTEGER | option::MICRO),
             (self.method == Method::MicroWithoutGain, option::NO_GAIN),
         ];
@@ -117,7 +138,7 @@ impl<'a> FloatTables<'a> {
     pub const fn parse(payload: &'a [u8], settings: &MfccSettings) -> Result<Self, FrontEndError> {
         let layout = Layout::of(settings);
         let wrong_len = Err(FrontEndError::SectionLen { needed: layout.section_len(), given: payload.len() });
-        let Some((_, rest)) = payload.split_at_checked(field::TABLES) else { return wrong_len };
+        let Some((_, rest)) = payload.split_at_checked(layout.start) else { return wrong_len };
         let (words, odd) = rest.as_chunks();
         let Some((window, words)) = words.split_at_checked(layout.window) else { return wrong_len };
         let Some((edges, words)) = words.split_at_checked(layout.edges) else { return wrong_len };
@@ -127,9 +148,9 @@ impl<'a> FloatTables<'a> {
             return wrong_len;
         }
 
-        let edges_at = field::TABLES + 4 * layout.window;
+        let edges_at = layout.start + 4 * layout.window;
         let weights_at = edges_at + 4 * layout.edges;
-        ok!(check_values(window, field::TABLES));
+        ok!(check_values(window, layout.start));
         ok!(check_edges(edges, settings));
         ok!(check_values(weights, weights_at));
         ok!(check_values(dct, weights_at + 4 * layout.weights));
@@ -141,15 +162,28 @@ impl<'a> FloatTables<'a> {
 pub(super) const fn read_settings(payload: &[u8]) -> Option<Result<(MfccSettings, bool), FrontEndError>> {
     let options = some!(u32_at(payload, field::OPTIONS));
     const GAINLESS: u32 = option::MICRO | option::NO_GAIN;
-    let method = match options & GAINLESS {
+    let method = match options & (option::LOG_MEL | GAINLESS) {
         0 => Some(Method::Mfcc),
+        option::LOG_MEL => Some(Method::LogMel(LogMel {
+            emphasis: some!(f32_at(payload, field::EMPHASIS)),
+            lowest_db: some!(f32_at(payload, field::LOWEST_DB)),
+            highest_db: some!(f32_at(payload, field::HIGHEST_DB)),
+        })),
         option::MICRO => Some(Method::Micro),
         GAINLESS => Some(Method::MicroWithoutGain),
         _ => None,
     };
+    let window = match options & (option::RECTANGULAR | option::HAMMING) {
+        0 => Some(Window::Hann),
+        option::RECTANGULAR => Some(Window::Rectangular),
+        option::HAMMING => Some(Window::Hamming),
+        _ => None,
+    };
     let integer = options & option::INTEGER != 0;
-    let method = match method {
-        Some(method) if options & !option::ALL == 0 && (integer || !method.is_micro()) => method,
+    let (method, window) = match (method, window) {
+        (Some(method), Some(window)) if options & !option::ALL == 0 && (integer || !method.is_micro()) => {
+            (method, window)
+        }
         _ => return Some(Err(FrontEndError::Options { found: options })),
     };
     let settings = MfccSettings {
@@ -157,7 +191,7 @@ pub(super) const fn read_settings(payload: &[u8]) -> Option<Result<(MfccSettings
         sample_rate: some!(u32_at(payload, field::SAMPLE_RATE)),
         window_len: some!(u32_at(payload, field::WINDOW_LEN)),
         stride_len: some!(u32_at(payload, field::STRIDE_LEN)),
-        window: if options & option::RECTANGULAR == 0 { Window::Hann } else { Window::Rectangular },
+        window,
         fft_len: some!(u32_at(payload, field::FFT_LEN)),
         spectrum: if options & option::POWER == 0 { Spectrum::Magnitude } else { Spectrum::Power },
         mel_bands: some!(u32_at(payload, field::MEL_BANDS)),

@@ -51,12 +51,15 @@ pub struct MfccSettings {
 }
 
 /// The features that are computed from the mel bands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Method {
     /// Mel-frequency cepstral coefficients.
     #[default]
     Mfcc,
+    /// The logarithms of the mel bands in decibels, mapped to 0 to 1 (MLPerf Tiny's streaming wake word). The spectrum is
+    /// [`Power`](Spectrum::Power), the first feature is none of its own, and there are as many features as mel bands.
+    LogMel(LogMel),
     /// The logarithms of the mel bands after noise reduction and automatic gain control (PCAN), always computed in
     /// integers, bit for bit as TensorFlow Lite Micro's audio front end does (`micro_features`, ESPHome's
     /// microWakeWord). The Hann window is centered on the frame and not longer than the FFT; the spectrum is
@@ -74,6 +77,23 @@ impl Method {
     }
 }
 
+/// The settings of [`Method::LogMel`].
+///
+/// ```text
+/// y[n] = x[n] - emphasis x[n - 1]                                           before the window
+/// feature = (10 log₁₀ band - lowest_db) / (highest_db - lowest_db)          at least 0 and at most 1
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct LogMel {
+    /// Pre-emphasis, from 0 to 1. The sample before the first one is 0.
+    pub emphasis: f32,
+    /// Decibels of a feature of 0.
+    pub lowest_db: f32,
+    /// Decibels of a feature of 1, at least 20 more.
+    pub highest_db: f32,
+}
+
 /// The window function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -83,6 +103,8 @@ pub enum Window {
     Hann,
     /// All ones (sonopy).
     Rectangular,
+    /// The symmetric Hamming window, 0.54 - 0.46 cos(2π n / (`window_len` - 1)) (MLPerf Tiny).
+    Hamming,
 }
 
 /// The spectrum that the mel bands sum, for each bin `X` of the FFT, with samples from -1 to 1.
@@ -157,9 +179,11 @@ pub enum FrontEndError {
     /// The bins of the mel bands do not increase from the first bin to the last: the index among the `mel_bands` + 2
     /// edges, and the bin found there.
     MelEdge { edge: usize, found: u32 },
-    /// The settings, or the tables to be written, do not belong to the method.
+    /// The settings, or the tables to be written, do not belong to [`Method::Micro`].
     Micro,
-    /// No multiplier converts the features of [`Method::Micro`] exactly to this scale of the input.
+    /// The settings, or the tables to be written, do not belong to [`Method::LogMel`].
+    LogMel,
+    /// No multiplier converts the features to this scale of the input.
     Scale { found: f32 },
     /// A table value is not between its limits (in f32 -1 and 1), or the scale is not positive. The offset counts the bytes of the section.
     TableValue { offset: usize },
@@ -203,6 +227,10 @@ impl FrontEndError {
             Self::Micro => text.text(
                 "the method micro takes a Hann window no longer than the FFT, magnitudes, exact corners, as many \
                  features as mel bands, bins_per_rate = fft_len and log_floor = 1",
+            ),
+            Self::LogMel => text.text(
+                "the method log_mel takes powers, no energy, as many features as mel bands, an emphasis from 0 to 1, and at \
+                 least 20 dB between the lowest and the highest",
             ),
             Self::Scale { found } => {
                 text.text("no multiplier converts the features to the scale ").float(found).text(" of the input")
@@ -260,10 +288,13 @@ impl MfccSettings {
         if self.method.is_micro() && !self.fits_micro() {
             return Err(FrontEndError::Micro);
         }
-        Ok(())
+        match self.method {
+            Method::LogMel(log_mel) if !self.fits(&log_mel) => Err(FrontEndError::LogMel),
+            _ => Ok(()),
+        }
     }
 
-    /// As [`check`](Self::check), for tables of MFCCs.
+    /// As [`check`](Self::check), for tables of MFCCs and of logarithms.
     pub(super) const fn check_mfcc(&self) -> Result<(), FrontEndError> {
         if self.method.is_micro() { Err(FrontEndError::Micro) } else { self.check() }
     }
@@ -277,6 +308,17 @@ impl MfccSettings {
             && self.bins_per_rate == self.fft_len
             && self.coefficients == self.mel_bands
             && self.log_floor == 1.0
+    }
+
+    /// Whether the settings fit those of [`Method::LogMel`].
+    const fn fits(&self, log_mel: &LogMel) -> bool {
+        let &LogMel { emphasis, lowest_db, highest_db } = log_mel;
+        let in_order = -300.0 <= lowest_db && lowest_db + 20.0 <= highest_db && highest_db <= 300.0;
+        matches!((self.spectrum, self.first), (Spectrum::Power, First::Cepstrum))
+            && self.coefficients == self.mel_bands
+            && 0.0 <= emphasis
+            && emphasis <= 1.0
+            && in_order
     }
 
     /// Number of samples of a frame that enter the FFT.
@@ -323,9 +365,10 @@ impl MfccSettings {
 
     /// Number of coefficients computed by the DCT: the last features.
     pub(super) const fn dct_rows(&self) -> u32 {
-        match self.first {
-            First::Cepstrum => self.coefficients,
-            First::LogEnergy => self.coefficients - 1,
+        match (self.method, self.first) {
+            (Method::LogMel(_), _) => 0,
+            (_, First::Cepstrum) => self.coefficients,
+            (_, First::LogEnergy) => self.coefficients - 1,
         }
     }
 }

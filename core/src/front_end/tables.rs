@@ -4,7 +4,7 @@
 use core::f64::consts::PI;
 
 use super::section::{Layout, field};
-use super::settings::{FrontEndError, MOST_BANDS, MelCorners, MfccSettings, Spectrum, Window};
+use super::settings::{FrontEndError, LogMel, MOST_BANDS, MelCorners, Method, MfccSettings, Spectrum, Window};
 
 impl MfccSettings {
     /// Writes the section that [`Mfcc::parse`](super::Mfcc::parse) reads to the start of `section` and returns its
@@ -18,10 +18,10 @@ impl MfccSettings {
         let section = section.get_mut(..needed).ok_or(FrontEndError::SectionLen { needed, given })?;
         let edges = self.edges()?;
         self.write_settings(section, self.options());
-        let Some((_, tables)) = section.split_at_mut_checked(field::TABLES) else {
+        let layout = Layout::of(self);
+        let Some((_, tables)) = section.split_at_mut_checked(layout.start) else {
             return Err(FrontEndError::SectionLen { needed, given });
         };
-        let layout = Layout::of(self);
         let window = (0..layout.window).map(|n| (self.window(n) as f32).to_bits());
         let edges = edges.get(..layout.edges).unwrap_or_default();
         let weights = self.bins().map(|bin| (self.weight(bin, edges) as f32).to_bits());
@@ -52,6 +52,13 @@ impl MfccSettings {
         ] {
             section[field].copy_from_slice(&value.to_le_bytes());
         }
+        if let Method::LogMel(LogMel { emphasis, lowest_db, highest_db }) = self.method {
+            for (field, value) in
+                [(field::EMPHASIS, emphasis), (field::LOWEST_DB, lowest_db), (field::HIGHEST_DB, highest_db)]
+            {
+                section[field].copy_from_slice(&value.to_le_bytes());
+            }
+        }
     }
 
     /// Window weight of sample `n` (Hann: TensorFlow's `GetPeriodicHann`).
@@ -59,6 +66,7 @@ impl MfccSettings {
         match self.window {
             Window::Hann => 0.5 - 0.5 * libm::cos(2.0 * PI * n as f64 / f64::from(self.window_len)),
             Window::Rectangular => 1.0,
+            Window::Hamming => 0.54 - 0.46 * libm::cos(2.0 * PI * n as f64 / f64::from(self.window_len - 1)),
         }
     }
 

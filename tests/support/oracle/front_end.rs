@@ -67,6 +67,7 @@ fn spectrum(settings: &MfccSettings, samples: &[i16]) -> (Vec<f64>, f64) {
     let weight = |n: usize| match settings.window {
         Window::Hann => 0.5 - 0.5 * (2.0 * PI * n as f64 / f64::from(settings.window_len)).cos(),
         Window::Rectangular => 1.0,
+        Window::Hamming => 0.54 - 0.46 * (2.0 * PI * n as f64 / f64::from(settings.window_len - 1)).cos(),
     };
     let x: Vec<f64> =
         samples.iter().take(points).enumerate().map(|(n, &s)| f64::from(s) / 32768.0 * weight(n)).collect();

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! frame · 2^shift → window → FFT (32 bits) → |bin| or |bin|² → mel bands (64 bits) → ln (24 fraction bits) → DCT → i16
+//!                                                                                                          → · gain → i16
 //! ```
 //!
 //! The shift scales the loudest sample of a frame to 15 bits, and the logarithm compensates it, so that quiet frames
@@ -24,13 +25,15 @@ mod tables;
 pub use log::{LN_MAX_ERROR, MAGNITUDE_MAX_ERROR};
 pub(super) use section::Tables;
 
+use core::iter;
+
 use super::frames::Frame;
 use super::section::Halves;
 use super::settings::{First, MfccSettings, Spectrum};
 use crate::quant::{NO_LONG_MULTIPLY, mulh, saturate};
 use fft::{Circle, Complex, bin, fft};
 use log::{LN_GAIN, ln, magnitude};
-use section::ONE;
+use section::{EMPHASIS_BITS, LogMelWords, ONE};
 
 /// Fraction bits of a feature before it is rounded.
 const GUARD_BITS: u32 = 10;
@@ -44,14 +47,10 @@ pub(super) fn extract<'f, F: 'f>(
     mut features: impl Iterator<Item = &'f mut F>,
     made: impl Fn(i16) -> F,
 ) {
-    let Some((points, bands)) = work.split_at_mut_checked(settings.fft_len as usize) else { return };
-    let points: &mut [i32] = bytemuck::must_cast_slice_mut(points);
-    let (points, _) = points.as_chunks_mut();
-    let bands: &mut [i32] = bytemuck::must_cast_slice_mut(bands);
+    let Some((points, bands)) = split(settings, work) else { return };
     let shift = window(tables.window, settings.heard_len(), frame, points);
-    let spectrum = Bins { points, circle: Circle { sines: tables.sines, quarter: settings.fft_len as usize / 4 } };
-    fft(spectrum.points, spectrum.circle);
-    let (points_log, shift) = (settings.fft_len.trailing_zeros() as i32, shift as i32);
+    let spectrum = Bins::new(points, settings, tables);
+    let points_log = settings.fft_len.trailing_zeros() as i32;
     if settings.first == First::LogEnergy {
         let scale = if settings.spectrum == Spectrum::Power { points_log } else { 2 * points_log };
         let energy = log_of(spectrum.energy(), scale - 60 - 2 * shift, 0, tables.log_floor);
@@ -75,6 +74,37 @@ pub(super) fn extract<'f, F: 'f>(
     }
 }
 
+/// Computes the features of a frame of [`Method::LogMel`](super::Method::LogMel), each converted to an `F`.
+pub(super) fn extract_log_mel<'f, F: 'f>(
+    settings: &MfccSettings,
+    tables: &Tables<'_>,
+    frame: Frame<'_>,
+    work: &mut [u32],
+    features: impl Iterator<Item = &'f mut F>,
+    made: impl Fn(i16) -> F,
+) {
+    let Some((points, bands)) = split(settings, work) else { return };
+    let shift = emphasized_window(tables, settings.heard_len(), frame, points);
+    let spectrum = Bins::new(points, settings, tables);
+    let exponent = settings.fft_len.trailing_zeros() as i32 - 60 - 2 * shift;
+    spectrum.mel(Spectrum::Power, tables, bands, |sum| log_of(sum, exponent, 0, tables.log_floor));
+    let &LogMelWords { gain, offset, middle, most, .. } = &tables.log_mel;
+    for (feature, &band) in features.zip(&*bands) {
+        let value = mulh(band, gain).wrapping_add(offset);
+        // Rounds toward the middle.
+        let is_below = i64::from(value) < i64::from(middle) << GUARD_BITS;
+        let value = value.saturating_add(if is_below { (1 << GUARD_BITS) - 1 } else { 0 }) >> GUARD_BITS;
+        *feature = made(saturate(value.clamp(0, most)));
+    }
+}
+
+/// The points of the FFT and the mel bands.
+fn split<'w>(settings: &MfccSettings, work: &'w mut [u32]) -> Option<(&'w mut [Complex], &'w mut [i32])> {
+    let (points, bands) = work.split_at_mut_checked(settings.fft_len as usize)?;
+    let points: &mut [i32] = bytemuck::must_cast_slice_mut(points);
+    Some((points.as_chunks_mut().0, bytemuck::must_cast_slice_mut(bands)))
+}
+
 fn rounded(start: i32, sum: i32) -> i16 {
     saturate(start.wrapping_add(sum) >> GUARD_BITS)
 }
@@ -84,16 +114,46 @@ fn log_of(sum: u64, exponent: i32, gain: i32, floor: i32) -> i32 {
     if sum == 0 { floor } else { ln(sum, exponent).wrapping_sub(gain).max(floor) }
 }
 
-/// Shifts the used samples left as far as the loudest permits, multiplies them by the window, and stores them in pairs
-/// in bit-reversed order; the rest are zeros. Returns the shift.
-fn window(weights: Halves<'_>, heard_len: usize, frame: Frame<'_>, points: &mut [Complex]) -> u32 {
-    let [straight, wrapped] = frame;
+/// Shifts the used samples left as far as the loudest permits, multiplies them by the window, and stores them. Returns
+/// the shift.
+fn window(weights: Halves<'_>, heard_len: usize, frame: Frame<'_>, points: &mut [Complex]) -> i32 {
+    let [straight, wrapped] = frame.pieces;
     let heard = || straight.iter().chain(wrapped).take(heard_len);
     // The bits that differ from the sign; one more is reserved for the sign.
     let bits = heard().fold(0, |bits, &sample| bits | sample ^ sample >> 15);
     let shift = bits.leading_zeros().saturating_sub(1);
-    points.fill([0, 0]);
+    // The factors are at most 2^15 and less than 2^16, so the sum is below 2^31.
+    let value = |(&sample, weight)| ((i32::from(sample) << shift).wrapping_mul(weight) + 2) >> 2;
+    store(points, heard().zip(all(weights)).map(value));
+    shift as i32
+}
+
+/// [`window`] after the pre-emphasis, whose values have 14 more bits. Returns the shift that samples would have.
+fn emphasized_window(tables: &Tables<'_>, heard_len: usize, frame: Frame<'_>, points: &mut [Complex]) -> i32 {
+    let Frame { before, pieces: [straight, wrapped] } = frame;
+    let emphasis = tables.log_mel.emphasis.cast_signed();
+    // At most 2^30.
+    let values = || {
+        let heard = straight.iter().chain(wrapped).copied().take(heard_len);
+        let pairs = iter::once(before).chain(heard.clone()).zip(heard);
+        pairs.map(|(previous, x)| (i32::from(x) << EMPHASIS_BITS) - i32::from(previous) * emphasis)
+    };
+    let bits = values().fold(0, |bits, y| bits | y ^ y >> 31);
+    let shift = bits.leading_zeros().saturating_sub(2);
+    // At most 2^29.
+    store(points, values().zip(all(tables.window)).map(|(y, weight)| mulh(y << shift, weight << 15)));
+    shift as i32 - 1
+}
+
+/// The weights of a window; that of a rectangular one repeats.
+fn all(weights: Halves<'_>) -> impl Iterator<Item = i32> {
     let last = if weights.len() == 1 { 0 } else { usize::MAX };
+    (0..).map(move |n: usize| weights.get(n & last).map_or(0, |&weight| i32::from(u16::from_le_bytes(weight))))
+}
+
+/// Stores values in pairs in bit-reversed order; the rest are zeros.
+fn store(points: &mut [Complex], values: impl Iterator<Item = i32>) {
+    points.fill([0, 0]);
     let (mut place, mut first) = (0, None);
     let mut put = |pair: Complex| {
         if let Some(point) = points.get_mut(place) {
@@ -101,19 +161,13 @@ fn window(weights: Halves<'_>, heard_len: usize, frame: Frame<'_>, points: &mut 
         }
         place = after_reversed(place, points.len());
     };
-    heard().enumerate().for_each(|(n, &sample)| {
-        let weight = weights.get(n & last).map_or(0, |&weight| i32::from(u16::from_le_bytes(weight)));
-        // The factors are at most 2^15 and less than 2^16, so the sum is below 2^31.
-        let value = ((i32::from(sample) << shift).wrapping_mul(weight) + 2) >> 2;
-        match first.take() {
-            None => first = Some(value),
-            Some(re) => put([re, value]),
-        }
+    values.for_each(|value| match first.take() {
+        None => first = Some(value),
+        Some(re) => put([re, value]),
     });
     if let Some(re) = first {
         put([re, 0]);
     }
-    shift
 }
 
 /// Increments a bit-reversed number.
@@ -132,7 +186,14 @@ struct Bins<'p, 'a> {
     circle: Circle<'a>,
 }
 
-impl Bins<'_, '_> {
+impl<'p, 'a> Bins<'p, 'a> {
+    /// Transforms points in bit-reversed order.
+    fn new(points: &'p mut [Complex], settings: &MfccSettings, tables: &Tables<'a>) -> Self {
+        let circle = Circle { sines: tables.sines, quarter: settings.fft_len as usize / 4 };
+        fft(points, circle);
+        Self { points, circle }
+    }
+
     /// The sum of the squares of every bin.
     fn energy(&self) -> u64 {
         let squares = (0..=self.points.len()).map(|place| power(bin(self.points, self.circle, place)));

@@ -1,22 +1,31 @@
 //! The integer tables of a front end, in the same section.
 
-use crate::front_end::section::{Halves, Table, check_edges, field};
-use crate::front_end::settings::{FrontEndError, MfccSettings, Window};
-use crate::image::read::{f32_at, u32_at};
+use crate::front_end::section::{Halves, Table, check_edges, tables_at};
+use crate::front_end::settings::{FrontEndError, Method, MfccSettings, Window};
+use crate::image::read::u32_at;
 
-/// Byte offsets after the settings. The tables follow, little-endian, in the order of [`Layout`].
+/// Indices of the 32-bit words behind the settings. The tables follow, little-endian, in the order of [`Layout`].
 pub(in crate::front_end) mod more {
-    use core::ops::Range;
-
-    pub const SCALE: Range<usize> = 48..52;
-    pub const LOG_FLOOR: Range<usize> = 52..56;
-    pub const ENERGY: Range<usize> = 56..60;
-    pub const TABLES: usize = 60;
+    pub const SCALE: usize = 0;
+    pub const LOG_FLOOR: usize = 1;
+    pub const ENERGY: usize = 2;
+    pub const WORDS: usize = 3;
+    /// The words of [`Method::LogMel`](crate::front_end::Method::LogMel).
+    pub const EMPHASIS: usize = 3;
+    pub const GAIN: usize = 4;
+    pub const OFFSET: usize = 5;
+    pub const MIDDLE: usize = 6;
+    pub const MOST: usize = 7;
+    pub const LOG_MEL_WORDS: usize = 8;
 }
 
 /// Values in each table, in the order of the section.
 #[derive(Clone, Copy)]
 pub(in crate::front_end) struct Layout {
+    /// Byte offset of the words behind the settings.
+    pub words_at: usize,
+    /// Number of these words.
+    pub words: usize,
     /// u32: sin(2π k / fft_len) · 2^31, at most 2^31 - 1.
     pub sines: usize,
     /// u32, as in f32.
@@ -35,19 +44,29 @@ impl Layout {
     pub const fn of(settings: &MfccSettings) -> Self {
         let bins = settings.bins();
         Self {
+            words_at: tables_at(settings),
+            words: match settings.method {
+                Method::LogMel(_) => more::LOG_MEL_WORDS,
+                Method::Mfcc | Method::Micro | Method::MicroWithoutGain => more::WORDS,
+            },
             sines: settings.fft_len as usize / 4 + 1,
             edges: settings.mel_bands as usize + 2,
             dct: (settings.dct_rows() * settings.mel_bands) as usize,
             window: match settings.window {
                 Window::Rectangular => 1,
-                Window::Hann => settings.heard_len(),
+                Window::Hann | Window::Hamming => settings.heard_len(),
             },
             weights: bins.end - bins.start,
         }
     }
 
+    /// Byte offset of the tables.
+    pub const fn start(self) -> usize {
+        self.words_at + 4 * self.words
+    }
+
     pub const fn section_len(self) -> usize {
-        more::TABLES + 4 * (self.sines + self.edges + self.dct) + 2 * (self.window + self.weights)
+        self.start() + 4 * (self.sines + self.edges + self.dct) + 2 * (self.window + self.weights)
     }
 }
 
@@ -63,6 +82,7 @@ pub(in crate::front_end) struct Tables<'a> {
     pub log_floor: i32,
     /// 1 / scale, · 2^18.
     pub energy: i32,
+    pub log_mel: LogMelWords,
     pub sines: Table<'a>,
     pub edges: Table<'a>,
     pub dct: Table<'a>,
@@ -70,19 +90,38 @@ pub(in crate::front_end) struct Tables<'a> {
     pub weights: Halves<'a>,
 }
 
+/// The words of [`Method::LogMel`]; zeros for another method.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::front_end) struct LogMelWords {
+    /// Pre-emphasis with [`EMPHASIS_BITS`] fraction bits.
+    pub emphasis: u32,
+    /// Units of the feature in a logarithm of 1, · 2^18.
+    pub gain: i32,
+    /// The feature of a logarithm of 0, with [`GUARD_BITS`](super::GUARD_BITS) fraction bits.
+    pub offset: i32,
+    /// Features are rounded toward this one; the least number rounds down.
+    pub middle: i32,
+    /// The greatest feature.
+    pub most: i32,
+}
+
+/// Fraction bits of the pre-emphasis.
+pub(super) const EMPHASIS_BITS: u32 = 14;
+
 impl<'a> Tables<'a> {
     /// Reads and checks the tables of a payload whose settings are within their limits.
     pub const fn parse(payload: &'a [u8], settings: &MfccSettings) -> Result<Self, FrontEndError> {
         let layout = Layout::of(settings);
         let wrong_len = Err(FrontEndError::SectionLen { needed: layout.section_len(), given: payload.len() });
         let (Some(scale), Some(log_floor), Some(energy), Some((_, rest))) = (
-            f32_at(payload, more::SCALE),
-            u32_at(payload, more::LOG_FLOOR),
-            u32_at(payload, more::ENERGY),
-            payload.split_at_checked(more::TABLES),
+            word(payload, &layout, more::SCALE),
+            word(payload, &layout, more::LOG_FLOOR),
+            word(payload, &layout, more::ENERGY),
+            payload.split_at_checked(layout.start()),
         ) else {
             return wrong_len;
         };
+        let scale = f32::from_bits(scale);
         if payload.len() != layout.section_len() {
             return wrong_len;
         }
@@ -95,19 +134,49 @@ impl<'a> Tables<'a> {
         let Some((window, weights)) = halves.split_at_checked(layout.window) else { return wrong_len };
 
         if !(0.0 < scale && scale < f32::INFINITY) {
-            return Err(FrontEndError::TableValue { offset: more::SCALE.start });
+            return Err(FrontEndError::TableValue { offset: layout.words_at });
         }
-        ok!(check_sines(sines));
+        let log_mel = ok!(log_mel(payload, &layout));
+        ok!(check_sines(sines, layout.start()));
         ok!(check_edges(edges, settings));
         ok!(check_shares(weights, payload.len() - 2 * weights.len()));
         let (log_floor, energy) = (log_floor.cast_signed(), energy.cast_signed());
-        Ok(Self { scale_bits: scale.to_bits(), log_floor, energy, sines, edges, dct, window, weights })
+        Ok(Self { scale_bits: scale.to_bits(), log_floor, energy, log_mel, sines, edges, dct, window, weights })
     }
 }
 
+/// Word `index` behind the settings; `None` if the payload or the method does not have it.
+const fn word(payload: &[u8], layout: &Layout, index: usize) -> Option<u32> {
+    if index >= layout.words {
+        return None;
+    }
+    let at = layout.words_at + 4 * index;
+    u32_at(payload, at..at + 4)
+}
+
+/// Reads and checks the words of [`Method::LogMel`].
+const fn log_mel(payload: &[u8], layout: &Layout) -> Result<LogMelWords, FrontEndError> {
+    let (Some(emphasis), Some(gain), Some(offset), Some(middle), Some(most)) = (
+        word(payload, layout, more::EMPHASIS),
+        word(payload, layout, more::GAIN),
+        word(payload, layout, more::OFFSET),
+        word(payload, layout, more::MIDDLE),
+        word(payload, layout, more::MOST),
+    ) else {
+        return Ok(LogMelWords { emphasis: 0, gain: 0, offset: 0, middle: 0, most: 0 });
+    };
+    if emphasis > 1 << EMPHASIS_BITS {
+        return Err(FrontEndError::TableValue { offset: layout.words_at + 4 * more::EMPHASIS });
+    }
+    if most > i16::MAX as u32 {
+        return Err(FrontEndError::TableValue { offset: layout.words_at + 4 * more::MOST });
+    }
+    let (gain, offset, middle) = (gain.cast_signed(), offset.cast_signed(), middle.cast_signed());
+    Ok(LogMelWords { emphasis, gain, offset, middle, most: most.cast_signed() })
+}
+
 /// Checks that every value is below 2^31.
-const fn check_sines(mut table: Table<'_>) -> Result<(), FrontEndError> {
-    let mut offset = more::TABLES;
+const fn check_sines(mut table: Table<'_>, mut offset: usize) -> Result<(), FrontEndError> {
     while let [value, rest @ ..] = table {
         if u32::from_le_bytes(*value) > i32::MAX as u32 {
             return Err(FrontEndError::TableValue { offset });
@@ -129,5 +198,3 @@ const fn check_shares(mut table: Halves<'_>, mut offset: usize) -> Result<(), Fr
     }
     Ok(())
 }
-
-const _: () = assert!(more::SCALE.start == field::TABLES);

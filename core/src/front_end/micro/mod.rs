@@ -63,7 +63,7 @@ fn window(mut weights: Halves<'_>, frame: Frame<'_>, points: &mut [u32]) -> u32 
     // In order: a point holds two samples, the first in its low half.
     let mut windowed = bytemuck::must_cast_slice_mut::<u32, i16>(points);
     let mut loudest = 0_i16;
-    for samples in frame {
+    for samples in frame.pieces {
         let Some((own, later)) = weights.split_at_checked(samples.len().min(weights.len())) else { break };
         let Some((to, rest)) = windowed.split_at_mut_checked(own.len()) else { break };
         (weights, windowed) = (later, rest);

@@ -72,7 +72,7 @@ pub(super) const fn section_len(settings: &MfccSettings, bins: usize) -> usize {
 const fn gains(settings: &MfccSettings) -> usize {
     match settings.method {
         Method::MicroWithoutGain => 0,
-        Method::Mfcc | Method::Micro => GAINS,
+        Method::Mfcc | Method::LogMel(_) | Method::Micro => GAINS,
     }
 }
 

@@ -148,8 +148,8 @@ pub struct SettingArgs {
     /// `endless`, or windows of FRAMES frames, with a new one every EVERY frames
     #[arg(long, value_name = "endless|FRAMES/EVERY", value_parser = parse_schedule)]
     pub schedule: Option<canonical::Schedule>,
-    /// JSON file with the front end, or the name of one: `precise` (Mycroft Precise), `micro_wake_word` (ESPHome)
-    /// [default: the model's own]
+    /// JSON file with the front end, or the name of one: `precise` (Mycroft Precise), `micro_wake_word` (ESPHome),
+    /// `mlperf_streaming` (MLPerf Tiny) [default: the model's own]
     #[arg(long, value_name = "NAME|FILE")]
     pub front_end: Option<PathBuf>,
     /// Number of posteriors that the detector averages, 1 to 256 [default: 3, or 2 for a single label]

@@ -109,6 +109,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let integer = front_end.scale().map_or_else(String::new, |scale| format!(", integers in units of {scale:.3e}"));
         let kind = match s.method {
             Method::Mfcc => format!("{count} MFCCs of {bands} mel bands"),
+            Method::LogMel(_) => format!("the logarithms of {bands} mel bands"),
             Method::Micro => format!("{count} channels of TensorFlow Lite Micro's front end"),
             Method::MicroWithoutGain => format!("{count} channels of TensorFlow Lite Micro's front end without gain"),
         };

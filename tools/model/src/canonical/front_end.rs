@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate::Numeric;
-use tidegate::front_end::{First, FrontEndError, MelCorners, Method, MfccSettings, Spectrum, Window};
+use tidegate::front_end::{First, FrontEndError, LogMel, MelCorners, Method, MfccSettings, Spectrum, Window};
 
 use super::Integers;
 
@@ -59,8 +59,17 @@ pub struct Mfcc {
 #[serde(remote = "Method", rename_all = "snake_case")]
 enum MethodName {
     Mfcc,
+    LogMel(#[serde(with = "LogMelFields")] LogMel),
     Micro,
     MicroWithoutGain,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "LogMel", deny_unknown_fields)]
+struct LogMelFields {
+    emphasis: f32,
+    lowest_db: f32,
+    highest_db: f32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -68,6 +77,7 @@ enum MethodName {
 enum WindowName {
     Hann,
     Rectangular,
+    Hamming,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -93,13 +103,14 @@ enum FirstName {
 
 impl Mfcc {
     /// Names that [`named`](Self::named) accepts.
-    pub const NAMES: [&str; 2] = ["precise", "micro_wake_word"];
+    pub const NAMES: [&str; 3] = ["precise", "micro_wake_word", "mlperf_streaming"];
 
     /// The front end of this name, and the number of frames from the start of one window to the next.
     pub fn named(name: &str) -> Option<(Self, u32)> {
         match name {
             "precise" => Some((Self::precise(), 1)),
             "micro_wake_word" => Some((Self::micro_wake_word(10), 1)),
+            "mlperf_streaming" => Some((Self::mlperf_streaming(), 1)),
             _ => None,
         }
     }
@@ -122,6 +133,28 @@ impl Mfcc {
             corners: MelCorners::Exact,
             coefficients: 40,
             log_floor: 1.0,
+            first: First::Cepstrum,
+            lead_frames: 0,
+        }
+    }
+
+    /// MLPerf Tiny's streaming wake word: 40 mel bands of windows of 64 ms that start every 32 ms, from -52 to 12 dB.
+    fn mlperf_streaming() -> Self {
+        Self {
+            method: Method::LogMel(LogMel { emphasis: 1.0 - 1.0 / 32.0, lowest_db: -52.0, highest_db: 12.0 }),
+            sample_rate: 16_000,
+            window_len: 1024,
+            stride_len: 512,
+            window: Window::Hamming,
+            fft_len: 1024,
+            spectrum: Spectrum::Power,
+            mel_bands: 40,
+            lower_hz: 0.0,
+            upper_hz: 8000.0,
+            bins_per_rate: None,
+            corners: MelCorners::Exact,
+            coefficients: 40,
+            log_floor: 1e-30,
             first: First::Cepstrum,
             lead_frames: 0,
         }
@@ -172,21 +205,28 @@ impl Mfcc {
     /// If the front end cannot be stored.
     pub fn section(&self, numeric: Numeric, input: Option<&Integers>) -> Result<Vec<u8>, FrontEndError> {
         let settings = MfccSettings::from(self);
-        if settings.method != Method::Mfcc {
-            let (scale, most) = match input {
-                Some(input) => (input.scale, i32::from(i8::MAX).saturating_sub(input.zero_point).clamp(0, 255) as u16),
-                None => (MfccSettings::MICRO_SCALE, i16::MAX.unsigned_abs()),
-            };
-            let mut payload = vec![0; settings.micro_section_len()?];
-            settings.write_micro(scale, most, &mut payload)?;
-            return Ok(payload);
-        }
-        let integer = numeric.is_integer();
-        let mut payload = vec![0; if integer { settings.integer_section_len()? } else { settings.section_len()? }];
-        if integer {
-            settings.write_integer(&mut payload)?
-        } else {
-            settings.write(&mut payload)?
+        let most = |input: &Integers| i32::from(i8::MAX).saturating_sub(input.zero_point).clamp(0, 255) as u16;
+        let most = input.map_or(i16::MAX.unsigned_abs(), most);
+        let mut payload = vec![
+            0;
+            match settings.method {
+                Method::Micro | Method::MicroWithoutGain => settings.micro_section_len()?,
+                _ if numeric.is_integer() => settings.integer_section_len()?,
+                _ => settings.section_len()?,
+            }
+        ];
+        match settings.method {
+            Method::Micro | Method::MicroWithoutGain => {
+                let scale = input.map_or(MfccSettings::MICRO_SCALE, |input| input.scale);
+                settings.write_micro(scale, most, &mut payload)?
+            }
+            Method::LogMel(_) if numeric.is_integer() => {
+                // The greatest feature is 1.
+                let scale = input.map_or(1.0 / f32::from(i16::MAX), |input| input.scale);
+                settings.write_log_mel(scale, input.map(|input| input.zero_point as i16), most, &mut payload)?
+            }
+            _ if numeric.is_integer() => settings.write_integer(&mut payload)?,
+            _ => settings.write(&mut payload)?,
         };
         Ok(payload)
     }
