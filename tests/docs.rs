@@ -183,7 +183,7 @@ fn table() -> String {
 /// The table of `README.md`: cells and layers by the numerics they run in.
 fn summary() -> String {
     let mut table = "| cells | layers | `f32`, `f16` | `i8x16`, `i4x16` | `i8` |\n|---|---|---|---|---|\n".to_owned();
-    for forms in [(true, true), (true, false), (false, false)] {
+    for forms in [(true, true), (true, false), (false, true), (false, false)] {
         let names = |layers: bool| {
             let of = |kind: &&CellKind| (kind.integer_spec().is_some(), kind.byte_spec().is_some()) == forms;
             let kinds = CellKind::ALL.iter().filter(of).filter(|&&kind| is_layer(kind) == layers);

@@ -3,13 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate::internals::cell::CellKind;
-use tidegate::{Layout, Model, Numeric, State};
+use tidegate::internals::{
+    cell::CellKind,
+    image::field::{activation, node as field},
+    write::seal,
+};
+use tidegate::{ImageError, Layout, Model, Numeric, State};
 use tidegate_fused::FusedModel;
 use tidegate_model::canonical::{Canonical, Integers, Node, Tensor};
 use tidegate_model::in_place::in_place;
 use tidegate_model::pack::pack_with;
 use tidegate_model::quantize::Ranges;
+use tidegate_tests::fields::{put32, record_of};
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::network::{activated, drawn, node, reading, with};
 use tidegate_tests::random::{Draw, Rng, port};
@@ -274,6 +279,38 @@ fn a_value_beyond_a_byte_is_limited() {
     let given = stepped(&image, &[100, 101, -155, -156, 32767, -32767, 7, 0]);
     let halves: Vec<i16> = given.into_iter().map(|(_, y)| y[0]).collect();
     assert_eq!(halves, [0, 50, 50, -77, -77, 50, -77, 4], "half of the value before, rounded");
+}
+
+/// Each number, extent and length of the record is checked when the image is parsed.
+#[test]
+fn a_wrong_record_of_a_layer_over_a_window_is_refused() {
+    let mut whole = Whole { nodes: Vec::new(), tensors: BTreeMap::new(), integers: BTreeMap::new() };
+    whole.integers.insert("in".to_owned(), Integers { scale: 0.1, ..Integers::default() });
+    whole.nodes.push(node("w", "window", "in", [2, 6, 6], &[("length", 3)]));
+    whole.layer(&mut Rng::new(8), node("l", "dense", "w", [6, 4, 4], &[]), 6, 0);
+    let image = pack(&whole.model(), Layout::Portable);
+    let with = |offset: usize, value: u32| {
+        let mut bytes = image.get().to_vec();
+        let at = record_of(&bytes, 0) + offset;
+        put32(&mut bytes, at, value);
+        seal(&mut bytes);
+        Model::parse(AlignedBytes::new(&bytes).image()).map(|_| ())
+    };
+    let [length, hop, prefill] = [0, 1, 2].map(|extent| field::LEN + 4 * extent);
+    let [first, roundings] = [2, 3].map(|number| field::LEN + 4 * 3 + activation::LEN + 4 * number);
+    assert_eq!(with(hop, 4), Ok(()));
+    let size = Err(ImageError::BadSize { node: 0, input: 2, hidden: 4, output: 4 });
+    assert_eq!(with(prefill, 3), size, "as many rows as the window has");
+    assert_eq!([with(length, 1 << 15), with(hop, 1 << 15)], [size; 2], "i16 does not hold the counts");
+    assert_eq!(with(hop, 0), Err(ImageError::BadExtent { node: 0, extent: 1, found: 0 }));
+    let option = Err(ImageError::BadOption { node: 0 });
+    for (at, value) in [(first, 1), (first, -256), (roundings, 0), (roundings, 3), (field::OPTIONS.start, 1)] {
+        assert_eq!(with(at, value.cast_unsigned()), option, "{value} at {at}");
+    }
+    assert_eq!(with(field::UNROLL_STEPS.start, 2), option, "a layer over a window is not unrolled");
+    // Six bytes are three elements, padded to four; then two counts.
+    let memory = Err(ImageError::BadMemory { node: 0, state: 6, work: 0 });
+    assert_eq!(with(field::STATE_ELEMENTS.start, 5), memory);
 }
 
 /// A layer that is limited to more than 256 values, as no importer makes one, does not fit the bytes of a window.
