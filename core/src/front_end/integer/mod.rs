@@ -91,10 +91,10 @@ pub(super) fn extract_log_mel<'f, F: 'f>(
     let &LogMelWords { gain, offset, middle, most, .. } = &tables.log_mel;
     for (feature, &band) in features.zip(&*bands) {
         let value = mulh(band, gain).wrapping_add(offset);
-        // Rounds toward the middle.
+        // Rounds toward the middle. `clamp` would contain a panic.
         let is_below = i64::from(value) < i64::from(middle) << GUARD_BITS;
         let value = value.saturating_add(if is_below { (1 << GUARD_BITS) - 1 } else { 0 }) >> GUARD_BITS;
-        *feature = made(saturate(value.clamp(0, most)));
+        *feature = made(saturate(value.min(most).max(0)));
     }
 }
 

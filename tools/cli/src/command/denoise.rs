@@ -77,8 +77,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         noise(file, &drawing)?;
     }
     written.keep()?;
-    let numerics: Vec<&str> =
+    let mut numerics: Vec<&str> =
         images.iter().map(|image| Ok(image.model()?.numeric().name())).collect::<Result<_, Failure>>()?;
+    numerics.dedup();
     let (input, output, seconds) = (args.input.display(), args.output.display(), noisy.seconds());
     writeln!(out, "{input} -> {output}: {seconds:.1} s, {} in {}", facts.name, numerics.join(" and "))?;
     if facts.late > 0 {
