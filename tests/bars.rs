@@ -161,3 +161,30 @@ fn the_integer_lstm_holds_its_size() {
     let lstm = bytes("hello_integer") - bytes("bare");
     assert!(lstm > 0 && lstm <= INTEGER_LSTM_BYTES, "{lstm}");
 }
+
+/// Code and tables of the program `wake_word` in bytes, start-up and printing included, on the cores that run it.
+const WAKE_WORD_BYTES: u64 = 24 * 1024;
+/// Instructions of a step of MLPerf Tiny's streaming wake word on a Cortex-M4, front end included.
+const MLPERF_INSTRUCTIONS: u64 = 300_000;
+
+#[test]
+fn a_wake_word_holds_its_size() {
+    let sizes = record("size.json");
+    let of = |size: &Value| ["text_bytes", "rodata_bytes"].map(|part| size[part].as_u64().expect("bytes")).iter().sum();
+    let all = sizes.as_array().expect("there are sizes").iter().filter(|size| size["firmware"] == "wake_word");
+    let all: Vec<(String, u64)> = all.map(|size| (size["machine"].to_string(), of(size))).collect();
+    assert!(all.len() >= 4, "{all:?}");
+    for (machine, bytes) in all {
+        assert!(bytes <= WAKE_WORD_BYTES, "{machine}: {bytes}");
+    }
+}
+
+#[test]
+fn the_streaming_wake_word_of_mlperf_holds_its_instructions() {
+    let zoo = record("../../tools/cli/zoo.json");
+    let is_it = |entry: &&Value| entry["name"] == "MLPerf Tiny streaming wake word";
+    let entry = zoo.as_array().expect("there are networks").iter().find(is_it).expect("it is in the zoo");
+    let counts = &entry["figures"]["instructions"]["m4"];
+    let [step, front_end] = ["step", "front_end"].map(|part| counts[part].as_u64().expect("a count"));
+    assert!(front_end > 0 && step + front_end <= MLPERF_INSTRUCTIONS, "{step} and {front_end}");
+}

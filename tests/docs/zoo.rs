@@ -38,17 +38,18 @@ pub fn table() -> String {
         let [file, flash, ram, macs] =
             ["file_bytes", "flash_bytes", "ram_bytes", "macs"].map(|name| thousands(number(&figures[name])));
         let [m0plus, m4, m55] = ["m0plus", "m4", "m55"].map(|core| millions(entry, core));
+        let arena = figures["arena_bytes"].as_u64().map_or_else(String::new, thousands);
         let numeric = text(figures, "numeric");
         let [name, origin, licence, result] = ["name", "origin", "licence", "result"].map(|name| text(entry, name));
         format!(
-            "| {name} | {origin}, {licence} | {file} | `{numeric}` | {flash} | {ram} | {macs} | {m0plus} | {m4} | {m55} \
+            "| {name} | {origin}, {licence} | {file} | `{numeric}` | {flash} | {ram} | {arena} | {macs} | {m0plus} | {m4} | {m55} \
              | {result} |\n"
         )
     };
     let rows: String = entries().iter().map(row).collect();
     format!(
-        "| network | origin | bytes of the file | numeric | flash | RAM | MACs a step | million instructions, M0+ | M4 | M55 | checked |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|\n{rows}"
+        "| network | origin | bytes of the file | numeric | flash | RAM | arena of TFLM | MACs a step | million instructions, M0+ | M4 | M55 | checked |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|\n{rows}"
     )
 }
 

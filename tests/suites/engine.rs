@@ -34,10 +34,10 @@ mod parse_time;
 mod precise;
 #[path = "../sequence.rs"]
 mod sequence;
-#[path = "../streamed.rs"]
-mod streamed;
 #[path = "../stft.rs"]
 mod stft;
+#[path = "../streamed.rs"]
+mod streamed;
 #[path = "../streaming.rs"]
 mod streaming;
 #[path = "../sums.rs"]

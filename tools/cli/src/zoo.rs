@@ -62,10 +62,18 @@ pub struct Counts {
 }
 
 impl Entry {
-    /// The file and the arguments of `tidegate pack`.
-    pub fn command(&self) -> String {
-        let file = Path::new(&self.path).file_name().unwrap_or_default().to_string_lossy().into_owned();
-        [&[file][..], &self.arguments[..]].concat().join(" ")
+    /// The name of the file.
+    pub fn file(&self) -> String {
+        Path::new(&self.path).file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Arguments of `tidegate pack` that make an image for a Cortex-M4 from `file`.
+    pub fn packing<'a>(&'a self, file: &'a str, image: &'a str) -> Vec<&'a str> {
+        // Only integers have layouts.
+        let is_float = self.arguments.iter().any(|argument| ["f16", "f32"].contains(&argument.as_str()));
+        let layout: &[&str] = if is_float { &[] } else { &["--for", "cortex-m4"] };
+        let own = self.arguments.iter().map(String::as_str);
+        ["pack", file, "-o", image].into_iter().chain(own).chain(layout.iter().copied()).collect()
     }
 
     /// Millions of instructions a second of sound on a core; `None` for a network without a clock.

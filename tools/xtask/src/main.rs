@@ -83,7 +83,13 @@ enum Task {
     /// firmware-examples/expected/icount.json
     Icount(Figures),
     /// Measure the networks of tools/cli/zoo.json, which are in the test data, and compare with that file
-    Zoo(Record),
+    Zoo {
+        /// A part of the names of the networks
+        #[arg(default_value = "")]
+        part: String,
+        #[command(flatten)]
+        record: Record,
+    },
     /// Build the library for C, its tests and its example, and run them on the host and under QEMU
     C,
     /// Measure flash, RAM and stack of the firmware, and compare with firmware-examples/expected/size.json
@@ -131,7 +137,7 @@ fn main() -> ExitCode {
         Task::Fuzz(Targets { seconds, targets }) => fuzz::some(targets, seconds),
         Task::Soak { targets } => soak::run(targets),
         Task::Qemu(record) => qemu::run(record.overwrite_expected),
-        Task::Zoo(record) => zoo::run(record.overwrite_expected),
+        Task::Zoo { part, record } => zoo::run(&part, record.overwrite_expected),
         Task::Icount(Figures { json, record }) => icount::run(json, record.overwrite_expected),
         Task::C => c::run(),
         Task::Size(Figures { json, record }) => size::run(json, record.overwrite_expected),

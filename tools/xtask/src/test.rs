@@ -10,7 +10,7 @@ use crate::{Failure, boards, c, firmware, hosts, icount, install, qemu, size, sy
 const DEMO_LIMIT: Duration = Duration::from_secs(900);
 
 /// Seconds of mutations for each fuzz target, and of the thread sanitizer. `cargo xtask soak` takes hours.
-const MUTATION_SECONDS: &str = "8";
+const MUTATION_SECONDS: &str = "7";
 const RACE_SECONDS: u32 = 10;
 
 /// The words after SKIP that are no failure in CI: it has neither a GPU nor gigabytes for cuDNN, some tests are of machines

@@ -59,6 +59,9 @@ struct Figures {
     /// State, scratch, front end and detector.
     ram_bytes: u64,
     macs: u64,
+    /// The arena of TensorFlow Lite Micro, if its authors state it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arena_bytes: Option<u64>,
     /// By core.
     instructions: BTreeMap<String, Counts>,
 }
@@ -71,8 +74,8 @@ struct Counts {
     front_end: u64,
 }
 
-/// Measures every network, then records or compares.
-pub fn run(overwrite_expected: bool) -> Result<(), Failure> {
+/// Measures the networks with `part` in their names, then records or compares.
+pub fn run(part: &str, overwrite_expected: bool) -> Result<(), Failure> {
     let data = env::var_os("TIDEGATE_DATA_DIR").map(PathBuf::from);
     let data = data.ok_or("the networks are in the test data: set TIDEGATE_DATA_DIR")?;
     install::targets()?;
@@ -83,7 +86,7 @@ pub fn run(overwrite_expected: bool) -> Result<(), Failure> {
     let path = root().join("tools/cli/zoo.json");
     let mut entries: Vec<Entry> = serde_json::from_str(&shell::read(&path)?).map_err(about(&path))?;
     let mut grown = Vec::new();
-    for entry in &mut entries {
+    for entry in entries.iter_mut().filter(|entry| entry.name.contains(part)) {
         let found = step(&entry.name.clone(), || measured(entry, &data))?;
         match &entry.figures {
             Some(known) if !overwrite_expected => grown.extend(compared(&entry.name, &found, known)),
@@ -108,12 +111,19 @@ fn measured(entry: &Entry, data: &Path) -> Result<Figures, Failure> {
     // A description names its model.
     let model = if file.with_extension("tflite").is_file() { file.with_extension("tflite") } else { file.clone() };
     let file_bytes = fs::metadata(&model).map_err(about(&model))?.len();
+    // ESPHome's description.
+    let described = shell::read(&file.with_extension("json")).ok();
+    let described: Value = described.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let arena_bytes = described["micro"]["tensor_arena_size"].as_u64();
     let mut figures = None;
     for machine in machines() {
         let image = folder.join(format!("{}.tgi", machine.layout));
-        // Only the layouts of integers differ.
         let mut pack = tidegate();
-        pack.arg("pack").arg(&file).arg("-o").arg(&image).args(["--for", machine.layout]).args(&entry.arguments);
+        pack.arg("pack").arg(&file).arg("-o").arg(&image).args(&entry.arguments);
+        // Only integers have layouts.
+        if !entry.arguments.iter().any(|argument| ["f16", "f32"].contains(&argument.as_str())) {
+            pack.args(["--for", machine.layout]);
+        }
         output_within(pack, PACK_LIMIT)?;
         let mut inspect = tidegate();
         inspect.arg("inspect").arg("--json").arg(&image);
@@ -128,6 +138,7 @@ fn measured(entry: &Entry, data: &Path) -> Result<Figures, Failure> {
             flash_bytes: 0,
             ram_bytes: 0,
             macs,
+            arena_bytes,
             instructions: BTreeMap::new(),
         });
         all.instructions.insert(machine.core.to_owned(), counts);

@@ -51,7 +51,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let zoo::Entry { name, task, origin, source, licence, figures, .. } = entry;
         writeln!(out, "{name}: {task}, {licence}")?;
         writeln!(out, "  get      {source}, in the repository {origin} on GitHub")?;
-        writeln!(out, "  pack     tidegate pack {} -o model.tgi --for cortex-m4", entry.command())?;
+        writeln!(out, "  pack     tidegate {}", entry.packing(&entry.file(), "model.tgi").join(" "))?;
         let (flash, ram) = (bytes(figures.flash_bytes), bytes(figures.ram_bytes));
         writeln!(out, "  needs    {flash} bytes of flash, {ram} bytes of RAM without the stack ({})", figures.numeric)?;
         for (core, counts) in &figures.instructions {

@@ -47,9 +47,7 @@ fn networks_of_the_zoo_have_the_recorded_sizes() {
             continue;
         }
         let file = file.display().to_string();
-        let pack = ["pack", &file, "-o", "x.tgi", "--for", "cortex-m4"];
-        let pack: Vec<&str> = pack.into_iter().chain(entry.arguments.iter().map(String::as_str)).collect();
-        let done = here.run(&pack);
+        let done = here.run(&entry.packing(&file, "x.tgi"));
         assert!(done.status.success(), "{}: {}", entry.name, String::from_utf8_lossy(&done.stderr));
         let found = here.json(&["inspect", "x.tgi", "--json"]);
         let number = |name: &str| found[name].as_u64().unwrap_or_else(|| panic!("{name} is missing"));
