@@ -19,10 +19,15 @@ pub(crate) const fn product<const W: u32>(a: i32, b: i32) -> i32 {
 }
 
 /// x / 2^by, rounded to nearest, halves away from zero. `by` is at most 31.
+#[inline(always)]
 pub(crate) const fn halved(x: i32, by: u32) -> i32 {
-    let mask = ((1_u32 << (by & 31)) - 1) as i32;
-    let half = (mask >> 1) + (x < 0) as i32;
-    (x >> (by & 31)) + (x & mask > half) as i32
+    if by == 0 {
+        return x;
+    }
+    // The least value, whose predecessor does not exist, is divided without a rest.
+    let toward_zero = x.saturating_add(x >> 31);
+    let twice = toward_zero >> (by.wrapping_sub(1) & 31);
+    (twice >> 1) + (twice & 1)
 }
 
 /// x · 2^by, saturated to `W` bits. `by` is 1 or 2.
@@ -63,8 +68,11 @@ impl Multiplier {
 
     /// Scales `x`. Rounds twice: after the product and after the division by a power of two.
     pub const fn of(self, x: i32) -> i32 {
-        let (left, right) = if self.shift > 0 { (self.shift, 0) } else { (0, -self.shift) };
-        halved(product::<32>(x.wrapping_shl(left.unsigned_abs()), self.factor), right.unsigned_abs())
+        if self.shift > 0 {
+            product::<32>(x.wrapping_shl(self.shift.unsigned_abs()), self.factor)
+        } else {
+            halved(product::<32>(x, self.factor), self.shift.unsigned_abs())
+        }
     }
 }
 

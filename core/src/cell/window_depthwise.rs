@@ -77,7 +77,7 @@ pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
         Entry {
             spec: &SPEC,
             float: &[&Cell::float_buffered(&SPEC, step::<W>)],
-            i8: &[(&i8::SPEC, &Cell::integer_buffered(&SPEC, &i8::SPEC, i8::step))],
+            i8: &[(&i8::SPEC, &Cell::integer_buffered(&SPEC, &i8::SPEC, i8::step::<K>))],
             ..Entry::EMPTY
         }
     }

@@ -93,6 +93,10 @@ impl Kernel for CortexM4 {
         }
     }
 
+    fn taps(sums: [i32; 4], taps: &[[u8; 4]], channels: &[u8], row_len: usize, first: i32) -> [i32; 4] {
+        super::dsp_taps::taps(sums, taps, channels, row_len, first)
+    }
+
     fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
         let Some(mut frame) = Frame::new(rows, (part.blocks, part.operand), None, sums) else { return };
         let blocks = frame.blocks;

@@ -16,6 +16,7 @@ mod i4;
 mod integer;
 mod mve;
 mod scalar;
+pub(crate) mod taps;
 #[expect(unsafe_code)]
 mod written;
 
@@ -27,6 +28,9 @@ mod dsp_asm;
 #[cfg(all(target_arch = "arm", feature = "dsp"))]
 #[expect(unsafe_code)]
 mod dsp_i4;
+#[cfg(all(target_arch = "arm", feature = "dsp"))]
+#[expect(unsafe_code)]
+mod dsp_taps;
 #[cfg(all(target_arch = "arm", feature = "mve"))]
 #[expect(unsafe_code)]
 mod mve_asm;
@@ -205,6 +209,14 @@ pub(crate) trait Kernel: Blocked {
             let finer = Self::dot(start(rows), w, fine.operand);
             sums.push(scaled(rows, Self::dot(shifted(rows, finer), r, coarse.operand)));
         }
+    }
+
+    /// Adds to `sums` the products of four filters along time, in the numeric `i8`: those of tap k of filter j with byte j
+    /// of row k. `channels` begins with the first of these bytes, and its rows are `row_len` bytes apart. A byte is the low
+    /// eight bits of a [value](taps::value) from `first`, -255 to 0, up to 255 more.
+    #[inline(never)]
+    fn taps(sums: [i32; 4], taps: &[[u8; 4]], channels: &[u8], row_len: usize, first: i32) -> [i32; 4] {
+        taps::along(sums, taps, channels, row_len, first)
     }
 
     /// [Requantized](crate::quant) sums of one part.

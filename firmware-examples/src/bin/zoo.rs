@@ -47,20 +47,10 @@ fn run() -> Option<()> {
     memory.fill(0);
     let (states, scratch) = memory.split_at_mut_checked(model.state_words())?;
     let mut state = State::new(&model, states).ok()?;
-    let mut all = 0_u64;
-    for counted in [false, true] {
-        for _ in 0..steps {
-            let mut done = None;
-            let instructions = executed(|| {
-                done = match model.numeric().is_integer() {
-                    true => step(&model, integers, |from, to| model.step_ports_i16(&mut state, scratch, from, to)),
-                    false => step(&model, floats, |from, to| model.step_ports(&mut state, scratch, from, to)),
-                };
-            });
-            done?;
-            all += if counted { instructions } else { 0 };
-        }
-    }
+    let all = match model.numeric().is_integer() {
+        true => counted(&model, integers, steps, |from, to| model.step_ports_i16(&mut state, scratch, from, to)),
+        false => counted(&model, floats, steps, |from, to| model.step_ports(&mut state, scratch, from, to)),
+    }?;
     console.hex((all >> 32) as u32);
     console.hex(all as u32);
     console.text(" ");
@@ -69,13 +59,13 @@ fn run() -> Option<()> {
     Some(())
 }
 
-/// One step with a slice for every port.
-#[inline(always)]
-fn step<T, R>(
+/// Instructions of `steps` steps, each with a slice for every port, after as many steps.
+fn counted<T, R>(
     model: &Model<'_>,
     [inputs, outputs]: &mut [[T; PORTS]; 2],
-    run: impl FnOnce(&[&[T]], &mut [&mut [T]]) -> Result<R, StepError>,
-) -> Option<()> {
+    steps: u32,
+    mut step: impl FnMut(&[&[T]], &mut [&mut [T]]) -> Result<R, StepError>,
+) -> Option<u64> {
     let mut from: [&[T]; MOST] = from_fn(|_| -> &[T] { &[] });
     let mut to: [&mut [T]; MOST] = from_fn(|_| -> &mut [T] { &mut [] });
     let (mut rest, mut count) = (&inputs[..], 0);
@@ -88,7 +78,17 @@ fn step<T, R>(
         (*part, left) = left.split_at_mut_checked(port.size)?;
         written += 1;
     }
-    black_box(run(from.get(..count)?, to.get_mut(..written)?)).ok().map(drop)
+    let (from, to) = (from.get(..count)?, to.get_mut(..written)?);
+    let mut all = 0;
+    for is_counted in [false, true] {
+        for _ in 0..steps {
+            let mut done = false;
+            let instructions = executed(|| done = black_box(step(from, to)).is_ok());
+            all += if is_counted { instructions } else { 0 };
+            done.then_some(())?;
+        }
+    }
+    Some(all)
 }
 
 /// Instructions of the front end for a frame; 0 if the image has none.

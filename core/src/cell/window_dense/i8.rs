@@ -13,6 +13,7 @@ use crate::cell::i8::{Limits, MOST, limit, requantized};
 use crate::cell::prelude::*;
 use crate::cell::window::{COUNTED, extent, is_due, shifted};
 use crate::fixed::Multiplier;
+use crate::kernel::taps::value;
 use crate::quant::{RowBlock, start};
 
 /// The bytes of a window, as i16.
@@ -99,12 +100,6 @@ fn requantize(node: &Node<'_>, rows: &[RowBlock], sums: &[[i32; 4]], y: &mut [i1
             *y = limits.hold(value);
         }
     }
-}
-
-/// The value of a byte.
-#[inline(always)]
-pub(in crate::cell) fn value(byte: u8, first: i32) -> i16 {
-    first.wrapping_add(byte.wrapping_sub(first as u8).into()) as i16
 }
 
 /// Adds a row to a window of bytes; a value out of their range is limited to it. Returns the window if it has an output.

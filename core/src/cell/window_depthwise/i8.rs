@@ -12,8 +12,9 @@ use crate::cell::depthwise_conv::i8::add;
 use crate::cell::i8::{Limits, limit, requantized};
 use crate::cell::prelude::*;
 use crate::cell::window::{COUNTED, extent};
-use crate::cell::window_dense::i8::{FIRST, STATES, advanced, value};
+use crate::cell::window_dense::i8::{FIRST, STATES, advanced};
 use crate::fixed::Multiplier;
+use crate::kernel::taps::value;
 use crate::quant::start;
 
 const NUMBERS: &[NumberSpec] = &[limit("least"), limit("most"), FIRST];
@@ -39,7 +40,7 @@ pub(super) const SPEC: IntegerSpec = IntegerSpec {
 
 /// One step. `x` is `[input]`, `state` is `[length, input]` in bytes (the oldest row first), then the counts; `y` is
 /// `[output]`.
-pub(crate) fn step(node: &Node<'_>, x: Option<&[i16]>, state: &mut [i16], y: &mut [i16]) -> Option<usize> {
+pub(crate) fn step<K: Kernel>(node: &Node<'_>, x: Option<&[i16]>, state: &mut [i16], y: &mut [i16]) -> Option<usize> {
     let (first, multiplier) = (node.number(OF_INPUT), node.extent(MULTIPLIER));
     let seen = advanced(node, x?, state, first)?;
     let limits = Limits::of(node, LEAST);
@@ -49,7 +50,7 @@ pub(crate) fn step(node: &Node<'_>, x: Option<&[i16]>, state: &mut [i16], y: &mu
         let mut sums = start(rows);
         let channels = seen.get(4 * block..).unwrap_or_default();
         if multiplier == 1 && node.input_size.is_multiple_of(4) {
-            sums = four(sums, taps, channels, node.input_size, first);
+            sums = K::taps(sums, taps, channels, node.input_size, first);
         } else {
             for (weights, row) in taps.iter().zip(seen.chunks(node.input_size.max(1))) {
                 add(&mut sums, *weights, row, (4 * block, multiplier), |&byte| value(byte, first));
@@ -60,21 +61,4 @@ pub(crate) fn step(node: &Node<'_>, x: Option<&[i16]>, state: &mut [i16], y: &mu
         }
     }
     Some(node.extent(extent::LENGTH))
-}
-
-/// Adds the products of four filters, each over its own channel, to `sums`. `channels` begins at the first of them in the
-/// oldest row. A function of its own, so that the sums stay in registers.
-#[inline(never)]
-fn four(sums: [i32; 4], taps: &[[u8; 4]], mut channels: &[u8], row_len: usize, first: i32) -> [i32; 4] {
-    let [mut a, mut b, mut c, mut d] = sums;
-    let product = |weight: u8, byte| i32::from(weight.cast_signed()) * i32::from(value(byte, first));
-    for &[p, q, r, s] in taps {
-        let Some(&[w, x, y, z]) = channels.first_chunk() else { break };
-        channels = channels.get(row_len..).unwrap_or_default();
-        a = a.wrapping_add(product(p, w));
-        b = b.wrapping_add(product(q, x));
-        c = c.wrapping_add(product(r, y));
-        d = d.wrapping_add(product(s, z));
-    }
-    [a, b, c, d]
 }

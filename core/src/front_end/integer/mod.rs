@@ -25,8 +25,6 @@ mod tables;
 pub use log::{LN_MAX_ERROR, MAGNITUDE_MAX_ERROR};
 pub(super) use section::Tables;
 
-use core::iter;
-
 use super::frames::Frame;
 use super::section::Halves;
 use super::settings::{First, MfccSettings, Spectrum};
@@ -117,67 +115,94 @@ fn log_of(sum: u64, exponent: i32, gain: i32, floor: i32) -> i32 {
 /// Shifts the used samples left as far as the loudest permits, multiplies them by the window, and stores them. Returns
 /// the shift.
 fn window(weights: Halves<'_>, heard_len: usize, frame: Frame<'_>, points: &mut [Complex]) -> i32 {
-    let [straight, wrapped] = frame.pieces;
-    let heard = || straight.iter().chain(wrapped).take(heard_len);
     // The bits that differ from the sign; one more is reserved for the sign.
-    let bits = heard().fold(0, |bits, &sample| bits | sample ^ sample >> 15);
+    let mut bits = 0_i16;
+    for samples in heard(frame, heard_len) {
+        bits = samples.iter().fold(bits, |bits, &sample| bits | sample ^ sample >> 15);
+    }
     let shift = bits.leading_zeros().saturating_sub(1);
     // The factors are at most 2^15 and less than 2^16, so the sum is below 2^31.
-    let value = |(&sample, weight)| ((i32::from(sample) << shift).wrapping_mul(weight) + 2) >> 2;
-    store(points, heard().zip(all(weights)).map(value));
+    let value = |_, sample, weight| ((i32::from(sample) << shift).wrapping_mul(weight) + 2) >> 2;
+    store(points, weights, heard_len, frame, value);
     shift as i32
 }
 
 /// [`window`] after the pre-emphasis, whose values have 14 more bits. Returns the shift that samples would have.
 fn emphasized_window(tables: &Tables<'_>, heard_len: usize, frame: Frame<'_>, points: &mut [Complex]) -> i32 {
-    let Frame { before, pieces: [straight, wrapped] } = frame;
     let emphasis = tables.log_mel.emphasis.cast_signed();
     // At most 2^30.
-    let values = || {
-        let heard = straight.iter().chain(wrapped).copied().take(heard_len);
-        let pairs = iter::once(before).chain(heard.clone()).zip(heard);
-        pairs.map(|(previous, x)| (i32::from(x) << EMPHASIS_BITS) - i32::from(previous) * emphasis)
-    };
-    let bits = values().fold(0, |bits, y| bits | y ^ y >> 31);
+    let emphasized =
+        |before: i16, sample: i16| (i32::from(sample) << EMPHASIS_BITS) - i32::from(before).wrapping_mul(emphasis);
+    let (mut bits, mut before) = (0, frame.before);
+    for samples in heard(frame, heard_len) {
+        for &sample in samples {
+            let value = emphasized(before, sample);
+            bits |= value ^ value >> 31;
+            before = sample;
+        }
+    }
     let shift = bits.leading_zeros().saturating_sub(2);
     // At most 2^29.
-    store(points, values().zip(all(tables.window)).map(|(y, weight)| mulh(y << shift, weight << 15)));
+    let value = |before, sample, weight: i32| mulh(emphasized(before, sample) << shift, weight << 15);
+    store(points, tables.window, heard_len, frame, value);
     shift as i32 - 1
 }
 
-/// The weights of a window; that of a rectangular one repeats.
-fn all(weights: Halves<'_>) -> impl Iterator<Item = i32> {
-    let last = if weights.len() == 1 { 0 } else { usize::MAX };
-    (0..).map(move |n: usize| weights.get(n & last).map_or(0, |&weight| i32::from(u16::from_le_bytes(weight))))
+/// The used samples of a frame.
+fn heard(frame: Frame<'_>, heard_len: usize) -> [&[i16]; 2] {
+    let [straight, wrapped] = frame.pieces;
+    let straight = straight.get(..heard_len).unwrap_or(straight);
+    [straight, wrapped.get(..heard_len.saturating_sub(straight.len())).unwrap_or(wrapped)]
 }
 
-/// Stores values in pairs in bit-reversed order; the rest are zeros.
-fn store(points: &mut [Complex], values: impl Iterator<Item = i32>) {
+/// Stores a value for each used sample in pairs in bit-reversed order; the rest are zeros. `value` takes the sample before,
+/// the sample, and its weight. The weight of a rectangular window repeats.
+fn store(
+    points: &mut [Complex],
+    mut weights: Halves<'_>,
+    heard_len: usize,
+    frame: Frame<'_>,
+    value: impl Fn(i16, i16, i32) -> i32,
+) {
     points.fill([0, 0]);
-    let (mut place, mut first) = (0, None);
-    let mut put = |pair: Complex| {
-        if let Some(point) = points.get_mut(place) {
-            *point = pair;
-        }
-        place = after_reversed(place, points.len());
+    let (mut places, mut before) = (points.as_flattened_mut(), frame.before);
+    let mut put = |place: &mut i32, sample: i16, weight: [u8; 2]| {
+        *place = value(before, sample, i32::from(u16::from_le_bytes(weight)));
+        before = sample;
     };
-    values.for_each(|value| match first.take() {
-        None => first = Some(value),
-        Some(re) => put([re, value]),
-    });
-    if let Some(re) = first {
-        put([re, 0]);
+    for samples in heard(frame, heard_len) {
+        let Some((own, others)) = places.split_at_mut_checked(samples.len()) else { break };
+        places = others;
+        let pairs = own.iter_mut().zip(samples);
+        if let &[weight] = weights {
+            pairs.for_each(|(place, &sample)| put(place, sample, weight));
+        } else {
+            let (own, later) = weights.split_at_checked(samples.len()).unwrap_or((weights, &[]));
+            weights = later;
+            pairs.zip(own).for_each(|((place, &sample), &weight)| put(place, sample, weight));
+        }
     }
+    in_reversed_places(points, |point| point);
 }
 
-/// Increments a bit-reversed number.
-pub(super) fn after_reversed(mut place: usize, count: usize) -> usize {
-    let mut bit = count >> 1;
-    while place & bit != 0 {
-        place ^= bit;
-        bit >>= 1;
+/// Puts each point, changed by `made`, at the position whose bits are those of its own in reverse order. The number of
+/// points is a power of two.
+#[inline(always)]
+pub(super) fn in_reversed_places<P: Copy>(points: &mut [P], made: impl Fn(P) -> P) {
+    let unused = points.len().leading_zeros() + 1;
+    for index in 0..points.len() {
+        let reversed = index.reverse_bits().wrapping_shr(unused);
+        if index > reversed {
+            continue;
+        }
+        // `swap` would contain a panic.
+        let (Some(&point), Some(&other)) = (points.get(index), points.get(reversed)) else { return };
+        for (place, point) in [(reversed, point), (index, other)] {
+            if let Some(to) = points.get_mut(place) {
+                *to = made(point);
+            }
+        }
     }
-    place | bit
 }
 
 /// The result of the FFT.

@@ -158,7 +158,7 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::front_end::integer::after_reversed;
+    use crate::front_end::integer::in_reversed_places;
 
     fn sines(points: usize) -> Vec<[u8; 2]> {
         let sine = |k| (0.5 + 32_767.0 * (core::f64::consts::TAU * f64::from(k) / points as f64).sin()).floor();
@@ -166,12 +166,9 @@ mod tests {
     }
 
     fn energies_of(samples: &[i16], sines: &[[u8; 2]]) -> Vec<u32> {
-        let count = samples.len() / 2;
-        let (mut points, mut place) = (std::vec![0; count], 0);
-        for &[re, im] in samples.as_chunks().0 {
-            points[place] = packed([i32::from(re), i32::from(im)]);
-            place = after_reversed(place, count);
-        }
+        let pairs = samples.as_chunks().0.iter();
+        let mut points: Vec<u32> = pairs.map(|&[re, im]| packed([i32::from(re), i32::from(im)])).collect();
+        in_reversed_places(&mut points, |point| point);
         let circle = Circle { sines, quarter: samples.len() / 4 };
         fft(&mut points, circle);
         energies(&mut points, circle);

@@ -23,7 +23,7 @@ mod tables;
 pub use section::Tables;
 
 use super::frames::Frame;
-use super::integer::{after_reversed, product};
+use super::integer::{in_reversed_places, product};
 use super::section::Halves;
 use super::settings::MfccSettings;
 use channel::{raw, slot};
@@ -75,20 +75,7 @@ fn window(mut weights: Halves<'_>, frame: Frame<'_>, points: &mut [u32]) -> u32 
     }
     let shift = loudest.leading_zeros() - 1;
     let shifted = |point: u32| (point << shift & 0xffff) | (point >> 16 << shift << 16);
-    let (count, mut reversed) = (points.len(), 0);
-    for index in 0..count {
-        if index <= reversed
-            && let (Some(&point), Some(&other)) = (points.get(index), points.get(reversed))
-        {
-            if let Some(to) = points.get_mut(reversed) {
-                *to = shifted(point);
-            }
-            if let Some(to) = points.get_mut(index) {
-                *to = shifted(other);
-            }
-        }
-        reversed = after_reversed(reversed, count);
-    }
+    in_reversed_places(points, shifted);
     shift
 }
 
