@@ -304,7 +304,7 @@ fn a_wrong_record_of_a_layer_over_a_window_is_refused() {
     assert_eq!([with(length, 1 << 15), with(hop, 1 << 15)], [size; 2], "i16 does not hold the counts");
     assert_eq!(with(hop, 0), Err(ImageError::BadExtent { node: 0, extent: 1, found: 0 }));
     let option = Err(ImageError::BadOption { node: 0 });
-    for (at, value) in [(first, 1), (first, -256), (roundings, 0), (roundings, 3), (field::OPTIONS.start, 1)] {
+    for (at, value) in [(first, 1_i32), (first, -256), (roundings, 0), (roundings, 3), (field::OPTIONS.start, 1)] {
         assert_eq!(with(at, value.cast_unsigned()), option, "{value} at {at}");
     }
     assert_eq!(with(field::UNROLL_STEPS.start, 2), option, "a layer over a window is not unrolled");
