@@ -453,6 +453,7 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec, what: &str) -> String 
         Storage::Starts { of } => format!("starts of the rows of `{}`", name(of)),
         Storage::Taps => "weights × input, in the layout `portable`".to_owned(),
         Storage::Values => "values".to_owned(),
+        Storage::Index => "positions".to_owned(),
     };
     let tensor = |of: &TensorSpec| format!("`{}` ({}){}", of.name, storage(of), presence(of.presence));
     let number = |of: &NumberSpec| {

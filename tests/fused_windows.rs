@@ -178,6 +178,7 @@ fn rows_read_and_written_from_either_end_stay_within_the_derived_bound() {
                 read_backwards: directions.0,
                 write_backwards: directions.1,
                 stateful: round % 3 == 0,
+                apart: false,
             }),
             ..node
         };

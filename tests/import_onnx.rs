@@ -389,6 +389,8 @@ fn corpus() -> Corpus {
     let networks = ["keywords", "chunks", "per_step"].map(|name| format!("network_{name}"));
     let seed = |name: &String| (format!("{name}_onnx"), [&[0], file(name).as_slice()].concat());
     let mut seeds: BTreeMap<String, Vec<u8>> = random.iter().chain(&networks).map(seed).collect();
+    let streams = ["caches", "written"].map(|name| format!("stream_{name}"));
+    seeds.extend(streams.iter().map(seed));
     seeds.insert("lstm_onnx".into(), [&[0], encoded(&lstm()).as_slice()].concat());
     Corpus { target: "import_onnx", seeds }
 }

@@ -10,7 +10,7 @@ use tidegate_model::pack::pack_with;
 use tidegate_model::quantize::Ranges;
 use tidegate_tests::fields::{payload_of, put32, slot_of, tensor_of, u32_at};
 use tidegate_tests::images::AlignedBytes;
-use tidegate_tests::network::{activated, drawn, node, reading, unrolled, with};
+use tidegate_tests::network::{activated, apart, drawn, node, reading, unrolled, with};
 use tidegate_tests::random::{Draw, Rng};
 use tidegate_tests::twin::Twin;
 
@@ -249,6 +249,19 @@ fn bidirectional_layers_match_their_twins() {
                 20.0,
             );
         }
+    }
+}
+
+#[test]
+fn rows_with_states_of_their_own_match_their_twins() {
+    let mut rng = Rng::new(8);
+    for (kind, units) in [("gru", 3), ("lstm", 4), ("elman", 5)] {
+        let nodes = vec![
+            dense("d", "in", 5, 3 * 2),
+            apart(cell(kind, "cells", "d", 2, units), 3),
+            dense("last", "cells", 3 * units, 2),
+        ];
+        hold(kind, &mut rng, nodes, 20.0);
     }
 }
 

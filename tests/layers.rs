@@ -4,10 +4,12 @@
 use tidegate::{Numeric, State};
 use tidegate_model::canonical::{Canonical, Node};
 use tidegate_tests::images::AlignedBytes;
-use tidegate_tests::network::{network, node};
+use tidegate_tests::network::{apart, drawn, network, node};
 use tidegate_tests::oracle::{Bounded, Oracle};
-use tidegate_tests::random::Rng;
+use tidegate_tests::random::{Draw, Rng};
 use tidegate_tests::tolerance::{each_within, same_bits};
+
+const DRAW: Draw = Draw { weights: 1.0, biases: true };
 
 /// All outputs of a sequence, concatenated.
 fn stream(model: &Canonical, x: &[f32]) -> Vec<f32> {
@@ -52,6 +54,51 @@ fn three_parts_are_blended_and_merged() {
             merge.options.push(option.to_owned());
             hold(&network(vec![merge], &[]), &rng.numbers(5 * 3 * size, 2.0));
         }
+    }
+}
+
+#[test]
+fn a_quotient_is_the_first_part_divided_by_the_second() {
+    let mut rng = Rng::new(4);
+    for size in [1, 3, 4, 17] {
+        let mut merge = node("n", "merge", "in", [2 * size, size, size], &[]);
+        merge.options.push("divide".to_owned());
+        hold(&network(vec![merge.clone()], &[]), &rng.numbers(5 * 2 * size, 2.0));
+        let mut of_three = network(vec![merge], &[]);
+        of_three.architecture.inputs[0].size = 3 * size;
+        of_three.architecture.nodes[0].input_size = 3 * size;
+        assert!(of_three.validate().is_err());
+    }
+}
+
+/// Each row is a stream of its own, on both backends, in steps and in sequences.
+#[test]
+fn rows_with_states_of_their_own_give_the_bits_of_single_cells() {
+    let mut rng = Rng::new(5);
+    let (rows, features, steps) = (3, 2, 9);
+    for (kind, units) in [("gru", 3), ("lstm", 4), ("elman", 5)] {
+        let whole = node("whole", "identity", "in", [rows * features; 3], &[]);
+        let cells = node("cells", kind, "whole", [features, units, units], &[]);
+        let model = drawn(&mut rng, vec![whole, apart(cells.clone(), rows)], DRAW);
+        let x = rng.numbers(steps * rows * features, 2.0);
+        hold(&model, &x);
+        let single = drawn(&mut rng, vec![Node { inputs: vec!["in".to_owned()], ..cells }], DRAW);
+        let single = Canonical { tensors: model.tensors.clone(), ..single };
+        let mut expected = vec![0.0; steps * rows * units];
+        for row in 0..rows {
+            let own: Vec<f32> = x.chunks(features).skip(row).step_by(rows).flatten().copied().collect();
+            let y = stream(&single, &own);
+            for (step, y) in y.chunks(units).enumerate() {
+                expected[(step * rows + row) * units..][..units].copy_from_slice(y);
+            }
+        }
+        same_bits(&stream(&model, &x), &expected).unwrap_or_else(|miss| panic!("{kind}: {miss}"));
+        let image = AlignedBytes::pack(&model, Numeric::F32);
+        let parsed = image.model();
+        let last = parsed.state_range_of_row("cells", "hidden", rows - 1).expect("the last row has a state");
+        assert_eq!(last.end, parsed.state_words() - 1 - if kind == "lstm" { units } else { 0 });
+        assert_eq!(parsed.state_range_of_row("cells", "hidden", rows), None);
+        assert!(parsed.state_range("cells", "hidden").is_some_and(|first| first.end == units));
     }
 }
 

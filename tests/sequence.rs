@@ -24,7 +24,11 @@ fn stack(rng: &mut Rng, all: &[Variant]) -> Canonical {
 
 /// A recurrent cell that runs backwards over windows of `length` rows, one every `hop` steps.
 fn windowed(rng: &mut Rng, all: &[Variant], length: usize, hop: usize, partial: bool) -> Canonical {
-    let recurrent = |variant: &&Variant| !variant.kind.spec().states.is_empty() && !variant.kind.is_buffered();
+    let recurrent = |variant: &&Variant| {
+        // A dense layer before the cell would run over the windows in its place.
+        let is_first = (variant.width)(3, 2) == 3;
+        is_first && !variant.kind.spec().states.is_empty() && !variant.kind.is_buffered()
+    };
     let recurrent: Vec<&Variant> = all.iter().filter(recurrent).collect();
     let cell = recurrent[rng.below(recurrent.len())].clone();
     let model = chain(rng, 3, &[(cell, 2)], DRAW);

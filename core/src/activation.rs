@@ -81,12 +81,20 @@ pub enum Activation {
     Exp,
     /// √x, 0 below 0.
     Sqrt,
+    /// ln(α max(x, 0) + β), where neither α nor β is negative; the argument is at least 2^-126. The logarithm itself has
+    /// α 1 and β 0.
+    Log {
+        /// α
+        alpha: f32,
+        /// β
+        beta: f32,
+    },
 }
 
 impl Activation {
     /// One of each activation, in the order of codes. Parameters are ONNX's defaults where ONNX has any, LeCun's for
-    /// the scaled tanh, and those of the identity for [`Affine`](Self::Affine).
-    pub const ALL: [Self; 20] = [
+    /// the scaled tanh, those of the identity for [`Affine`](Self::Affine), and those of the logarithm itself.
+    pub const ALL: [Self; 21] = [
         Self::Identity,
         Self::Sigmoid,
         Self::Tanh,
@@ -107,6 +115,7 @@ impl Activation {
         Self::Relu6,
         Self::Exp,
         Self::Sqrt,
+        Self::Log { alpha: 1.0, beta: 0.0 },
     ];
 
     /// The code stored in an image.
@@ -132,15 +141,17 @@ impl Activation {
             Self::Relu6 => 17,
             Self::Exp => 18,
             Self::Sqrt => 19,
+            Self::Log { .. } => 20,
         }
     }
 
     /// α and β, stored in an image beside the code; 0 for an activation without parameters.
     pub const fn parameters(self) -> [f32; 2] {
         match self {
-            Self::HardSigmoid { alpha, beta } | Self::ScaledTanh { alpha, beta } | Self::Affine { alpha, beta } => {
-                [alpha, beta]
-            }
+            Self::HardSigmoid { alpha, beta }
+            | Self::ScaledTanh { alpha, beta }
+            | Self::Affine { alpha, beta }
+            | Self::Log { alpha, beta } => [alpha, beta],
             Self::LeakyRelu { alpha } | Self::ThresholdedRelu { alpha } | Self::Elu { alpha } => [alpha, 0.0],
             _ => [0.0; 2],
         }
@@ -149,14 +160,15 @@ impl Activation {
     /// The number of parameters.
     const fn parameter_count(self) -> usize {
         match self {
-            Self::HardSigmoid { .. } | Self::ScaledTanh { .. } | Self::Affine { .. } => 2,
+            Self::HardSigmoid { .. } | Self::ScaledTanh { .. } | Self::Affine { .. } | Self::Log { .. } => 2,
             Self::LeakyRelu { .. } | Self::ThresholdedRelu { .. } | Self::Elu { .. } => 1,
             _ => 0,
         }
     }
 
     /// Decodes a code and its parameters as stored in an image. Returns `None` if the code is unknown, if a parameter
-    /// is not finite, or if an unused parameter is not exactly 0.0 (-0.0 is refused too).
+    /// is not finite, if one of a logarithm is negative, or if an unused parameter is not exactly 0.0 (-0.0 is refused
+    /// too).
     pub const fn from_parts(code: u8, parameters: [f32; 2]) -> Option<Self> {
         let [alpha, beta] = parameters;
         let activation = match code {
@@ -180,6 +192,8 @@ impl Activation {
             17 => Self::Relu6,
             18 => Self::Exp,
             19 => Self::Sqrt,
+            20 if alpha < 0.0 || beta < 0.0 => return None,
+            20 => Self::Log { alpha, beta },
             _ => return None,
         };
         let [kept_alpha, kept_beta] = activation.parameters();
@@ -210,6 +224,7 @@ impl Activation {
             Self::Relu6 => "relu6",
             Self::Exp => "exp",
             Self::Sqrt => "sqrt",
+            Self::Log { .. } => "log",
         }
     }
 
@@ -255,6 +270,7 @@ impl Activation {
                     math::sqrt(x)
                 }
             }
+            Self::Log { alpha, beta } => ln(times(alpha, relu(x)) + beta),
         }
     }
 
@@ -290,12 +306,13 @@ impl Activation {
             Self::GeluTanh => (GELU_TANH_MAX_ERROR, SILU_MAX_RELATIVE_ERROR),
             Self::Exp => (FLUSHED, EXP_MAX_RELATIVE_ERROR),
             Self::Sqrt => (SQRT_MAX_ERROR, SQRT_MAX_RELATIVE_ERROR),
+            Self::Log { .. } => (LOG_MAX_ERROR, LOG_MAX_RELATIVE_ERROR),
         }
     }
 
     /// The Lipschitz constant, rounded up: `|f(a) - f(b)| <= lipschitz * |a - b|`. It is infinite for
     /// [`Exp`](Self::Exp) and [`Sqrt`](Self::Sqrt), and for [`ThresholdedRelu`](Self::ThresholdedRelu), which jumps
-    /// unless α is 0.
+    /// unless α is 0. The slope of a logarithm is at most α / β.
     ///
     /// ```text
     /// σ' = σ (1 - σ) ≤ 1/4
@@ -316,7 +333,9 @@ impl Activation {
             Self::Selu => SELU_SLOPE,
             Self::Silu => 1.1,
             Self::Gelu | Self::GeluTanh => 1.13,
-            Self::ThresholdedRelu { .. } | Self::Exp | Self::Sqrt => f32::INFINITY,
+            // The factor covers the rounding of the quotient.
+            Self::Log { alpha, beta } if beta > 0.0 => alpha / beta * (1.0 + f32::EPSILON) + f32::MIN_POSITIVE,
+            Self::ThresholdedRelu { .. } | Self::Exp | Self::Sqrt | Self::Log { .. } => f32::INFINITY,
         }
     }
 }
@@ -394,6 +413,13 @@ pub use crate::math::EXP_MAX_RELATIVE_ERROR;
 pub const SQRT_MAX_RELATIVE_ERROR: f32 = if cfg!(feature = "libm") { UNIT } else { 2e-6 };
 /// Absolute error of [`Activation::Sqrt`] for subnormal x: none with `libm`.
 pub const SQRT_MAX_ERROR: f32 = if cfg!(feature = "libm") { 0.0 } else { 1.1e-19 };
+/// Absolute error of [`Activation::Log`]: rounding the product and the sum, neither of which is negative, moves the
+/// argument by at most 2.1 u of itself; a subnormal product adds u.
+pub const LOG_MAX_ERROR: f32 = 4.0 * UNIT;
+/// Largest relative error of [`Activation::Log`] in addition: 6 u for s and the polynomial. With an exponent other than 0,
+/// the sum is at least half of its first term, whose error is 2 u, and of the second, which cancels it at most by half; the
+/// last sum adds u. The fit adds 2e-9.
+pub const LOG_MAX_RELATIVE_ERROR: f32 = 12.0 * UNIT;
 /// Largest absolute error of [`sigmoid`]. Measured over every f32 from 2^-24 to 2^10 in magnitude: 7.46e-8.
 pub const SIGMOID_MAX_ERROR: f32 = ULP_BELOW_2;
 /// Largest absolute error of `tanh`. Measured over every f32 from 2^-24 to 2^10 in magnitude: 8.95e-8.
@@ -502,6 +528,25 @@ fn gated(x: f32, y: f32) -> f32 {
     let x = if x < -89.0 { -89.0 } else { x };
     // σ with full relative precision, also where it is small.
     x * (1.0 / (1.0 + math::exp(-y)))
+}
+
+/// ln x, where an x below 2^-126 counts as 2^-126. The same bits with either library.
+///
+/// Computed as e ln 2 + ln m, where x = 2^e m with m from √½ to √2, and ln m = 2 artanh(s) with s = (m - 1) / (m + 1).
+fn ln(x: f32) -> f32 {
+    /// The bits of √½.
+    const ROOT_HALF: u32 = 0x3F35_04F3;
+    const MANTISSA: u32 = (1 << 23) - 1;
+    if x < f32::INFINITY {
+        let bits = (if x < f32::MIN_POSITIVE { f32::MIN_POSITIVE } else { x }).to_bits().wrapping_sub(ROOT_HALF);
+        let m = f32::from_bits((bits & MANTISSA).wrapping_add(ROOT_HALF));
+        let s = (m - 1.0) / (m + 1.0);
+        // The series of 2 artanh(s) / s in s², which is at most 0.03.
+        let series = polynomial(&[2.0, 2.0 / 3.0, 2.0 / 5.0, 2.0 / 7.0, 2.0 / 9.0], s * s);
+        (bits.cast_signed() >> 23) as f32 * core::f32::consts::LN_2 + s * series
+    } else {
+        x
+    }
 }
 
 fn elu(alpha: f32, x: f32) -> f32 {

@@ -240,20 +240,27 @@ impl<'a> Model<'a> {
 
     /// The position of state `name` of `node` in one state of the model, such as `("lstm", "cell_state")`; `name` is
     /// one of its [`CellSpec::states`](crate::cell::CellSpec). `None` if there is no such node (an image may have no
-    /// names) or state.
+    /// names) or state. For a node whose rows have states of their own, it is that of the first row.
     pub fn state_range(&self, node: &str, name: &str) -> Option<Range<usize>> {
+        self.state_range_of_row(node, name, 0)
+    }
+
+    /// [`state_range`](Self::state_range) of one row of a node whose rows have states of their own; other nodes have one
+    /// row.
+    pub fn state_range_of_row(&self, node: &str, name: &str, row: usize) -> Option<Range<usize>> {
         let mut start = 0;
         for (found, called) in self.nodes().zip(self.node_names()) {
-            let mut from = start;
+            let own = found.state_elements() / found.cells().max(1);
+            let mut from = start + own * row;
             for state in found.cell.states {
                 let to = from + found.dim(&state.len);
                 let next = from + found.padded(&state.len);
-                if called == node && state.name == name {
+                if called == node && state.name == name && row < found.cells() {
                     return Some(from..to);
                 }
                 from = next;
             }
-            start = from;
+            start += found.state_elements();
         }
         None
     }

@@ -67,6 +67,9 @@ pub struct Unroll {
     pub write_backwards: bool,
     /// Whether the state is carried from one window to the next. Otherwise each window starts from zero.
     pub stateful: bool,
+    /// Whether each row has a state of its own, carried from one step of the model to the next, like the sequences of a
+    /// batch. Such a node is stateful and not backwards.
+    pub apart: bool,
 }
 
 impl Unroll {
@@ -74,6 +77,7 @@ impl Unroll {
         (if self.read_backwards { unroll::READ_BACKWARDS } else { 0 })
             | (if self.write_backwards { unroll::WRITE_BACKWARDS } else { 0 })
             | (if self.stateful { unroll::STATEFUL } else { 0 })
+            | (if self.apart { unroll::APART } else { 0 })
     }
 
     const fn decode(steps: u32, flags: u16) -> Option<Self> {
@@ -85,6 +89,7 @@ impl Unroll {
             read_backwards: flags & unroll::READ_BACKWARDS != 0,
             write_backwards: flags & unroll::WRITE_BACKWARDS != 0,
             stateful: flags & unroll::STATEFUL != 0,
+            apart: flags & unroll::APART != 0,
         })
     }
 }
@@ -141,7 +146,9 @@ impl<'a> Node<'a> {
         else {
             return Err(malformed);
         };
-        if flags > unroll::ALL || (steps == 0 && flags != 0) {
+        let is_apart = flags & unroll::APART != 0;
+        if flags > unroll::ALL || (steps == 0 && flags != 0) || (is_apart && flags != unroll::APART | unroll::STATEFUL)
+        {
             return Err(malformed);
         }
         let (Some(extent_count), Some(activation_count), Some(param_count), Some(slot_count), Some(tensor_count)) = (
@@ -229,6 +236,14 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Number of states of the cell: one for each row if they are [`apart`](Unroll::apart).
+    pub const fn cells(&self) -> usize {
+        match self.unroll {
+            Some(unroll) if unroll.apart => unroll.steps as usize,
+            _ => 1,
+        }
+    }
+
     /// An input slot of [`slots`](Self::slots).
     pub(crate) const fn read_slot([a, b, c, d, e, f, g, h]: [u8; slot::LEN]) -> (usize, usize) {
         (u32::from_le_bytes([a, b, c, d]) as usize, u32::from_le_bytes([e, f, g, h]) as usize)
@@ -261,7 +276,7 @@ impl<'a> Node<'a> {
         if self.has(CURVE + index as u32) {
             let shift = self.number(shift).unsigned_abs();
             let values = self.whole(table).get(..TABLE_LEN).unwrap_or_default();
-            let is_odd = shift == OVER_OCTAVES && !matches!(self.activation(index), Activation::Sqrt);
+            let is_odd = shift == OVER_OCTAVES && matches!(self.activation(index), Activation::Softsign);
             return Curve::Table { values, shift: if is_odd { ODD_OCTAVES } else { shift } };
         }
         Curve::of(self.activation(index)).unwrap_or(Curve::Identity)

@@ -252,7 +252,7 @@ impl Model<'_> {
         let elements = if self.numeric().is_integer() { values.as_flattened().as_chunks::<2>().0 } else { &[] };
         let mut rest = elements;
         for node in (0..self.schedule().states()).flat_map(|_| self.nodes()) {
-            for part in node.cell.states {
+            for part in (0..node.cells()).flat_map(|_| node.cell.states) {
                 let (own, others) = rest.split_at_checked(node.padded(&part.len)).unwrap_or_default();
                 if own.iter().skip(node.dim(&part.len)).any(|element| *element != [0, 0]) {
                     return Err(RestoreError::Padding { element: elements.len() - rest.len() + node.dim(&part.len) });

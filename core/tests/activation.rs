@@ -315,6 +315,20 @@ fn the_root_keeps_its_stated_error_range_and_order() {
 }
 
 #[test]
+fn logarithms_keep_their_stated_error_range_and_order() {
+    let argument = |alpha: f64, beta: f64| move |x: f64| (alpha * x.max(0.0) + beta).max(2.0_f64.powi(-126)).ln();
+    let claim = claim!(Activation::Log { alpha: 1.0, beta: 0.0 }, (-87.34, 88.73), argument(1.0, 0.0));
+    Claim { kinks: true, stride: STRAIGHT_STRIDE, ..claim }.check();
+    for (alpha, beta, domain) in
+        [(1_048_576.0, 1.0, 3e32), (0.5, 1e-5, f32::MAX), (0.0, 0.0, f32::MAX), (1e-30, 1e-38, f32::MAX)]
+    {
+        let activation = Activation::Log { alpha, beta };
+        let claim = claim!(activation, (-87.34, 88.73), argument(alpha.into(), beta.into()));
+        Claim { kinks: true, domain: (f32::MIN, domain), stride: SAMPLED, ..claim }.check();
+    }
+}
+
+#[test]
 fn elu_and_selu_keep_their_stated_error_range_and_order() {
     claim!(Activation::Elu { alpha: 1.0 }, (-1.0, f32::MAX), elu(1.0)).check();
     // Klambauer et al. give these digits.
@@ -356,7 +370,7 @@ fn gelu_by_tanh_keeps_its_stated_error_and_range() {
 }
 
 /// Activations with unusual parameters.
-const UNUSUAL: [Activation; 9] = [
+const UNUSUAL: [Activation; 11] = [
     Activation::HardSigmoid { alpha: -0.0, beta: 0.4 },
     Activation::HardSigmoid { alpha: 1e30, beta: -1e30 },
     Activation::LeakyRelu { alpha: 0.0 },
@@ -366,6 +380,8 @@ const UNUSUAL: [Activation; 9] = [
     Activation::Affine { alpha: 0.0, beta: -7.0 },
     Activation::Elu { alpha: 0.0 },
     Activation::Elu { alpha: -2.0 },
+    Activation::Log { alpha: 1.0, beta: 4.0 },
+    Activation::Log { alpha: 0.0, beta: 0.25 },
 ];
 
 #[test]
@@ -403,6 +419,7 @@ fn the_infinities_give_the_limits() {
         (0.0, 6.0),
         (0.0, infinity),
         (0.0, infinity),
+        (-87.336_55, infinity), // log
     ];
     let unusual_limits = [
         (0.4, 0.4),
@@ -414,6 +431,8 @@ fn the_infinities_give_the_limits() {
         (-7.0, -7.0),
         (0.0, infinity),
         (2.0, infinity),
+        (1.386_294_4, infinity),
+        (-1.386_294_4, -1.386_294_4),
     ];
     let all = Activation::ALL.into_iter().zip(limits).chain(UNUSUAL.into_iter().zip(unusual_limits));
     for (activation, (low, high)) in all {
@@ -472,7 +491,10 @@ fn parameters_that_do_not_belong_are_refused() {
     for activation in Activation::ALL {
         for [alpha, beta] in [[1.0_f32, 0.0_f32], [0.0, 1.0], [1.0, 1.0], [-0.0, 0.0], [0.0, -0.0]] {
             let [has_alpha, has_beta] = match activation {
-                Activation::HardSigmoid { .. } | Activation::ScaledTanh { .. } | Activation::Affine { .. } => [true; 2],
+                Activation::HardSigmoid { .. }
+                | Activation::ScaledTanh { .. }
+                | Activation::Affine { .. }
+                | Activation::Log { .. } => [true; 2],
                 Activation::LeakyRelu { .. } | Activation::ThresholdedRelu { .. } | Activation::Elu { .. } => {
                     [true, false]
                 }
@@ -484,6 +506,10 @@ fn parameters_that_do_not_belong_are_refused() {
         for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             assert_eq!(Activation::from_parts(activation.code(), [wrong, 0.0]), None, "{activation}");
             assert_eq!(Activation::from_parts(activation.code(), [0.0, wrong]), None, "{activation}");
+        }
+        if let Activation::Log { .. } = activation {
+            assert_eq!(Activation::from_parts(activation.code(), [-1.0, 0.0]), None);
+            assert_eq!(Activation::from_parts(activation.code(), [1.0, -1e-9]), None);
         }
     }
 }

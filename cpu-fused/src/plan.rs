@@ -106,7 +106,8 @@ impl<'m, E: Copy + Default> Nodes<'m, E> {
             let output = node.output();
             let is_window = node.kind.is_buffered();
             Ok(Packed {
-                layer: shared(index, &node)?,
+                // Core steps rows with states of their own.
+                layer: if node.cells() > 1 { None } else { shared(index, &node)? },
                 is_window,
                 state,
                 input,

@@ -91,6 +91,17 @@ OPS = {
             group=[dict(given=dict(group=2), weights=dict(W=numbers(4, 1, 3, 2)))],
         ),
     ),
+    "ConvTranspose": (
+        dict(shape=IMAGE, weights=dict(W=numbers(2, 4, 3, 2))),
+        dict(
+            auto_pad=[dict(given=dict(auto_pad="VALID")), dict(given=dict(auto_pad="SAME_UPPER", strides=[2, 1]))],
+            dilations=[dict(given=dict(dilations=[2, 1]))], pads=[dict(given=dict(pads=[1, 0, 2, 1]))],
+            strides=[dict(given=dict(strides=[2, 3]))], kernel_shape=[dict(given=dict(kernel_shape=[3, 2]))],
+            group=[dict(given=dict(group=2), weights=dict(W=numbers(2, 2, 3, 2)))],
+            output_padding=[dict(given=dict(strides=[2, 1], output_padding=[1, 0]))],
+            output_shape=[dict(given=dict(strides=[2, 1], output_shape=[14, 6]))],
+        ),
+    ),
     "MaxPool": (
         dict(shape=IMAGE, given=dict(kernel_shape=[3, 2])),
         dict(
@@ -142,6 +153,12 @@ OPS = {
     ),
     "MatMul": (dict(shape=STEP, weights=dict(B=numbers(3, 4))), {}),
     "Softmax": (dict(shape=COLUMN), dict(axis=[dict(given=dict(axis=0)), dict(given=dict(axis=0), opset=11)])),
+    "LogSoftmax": (dict(shape=COLUMN), dict(axis=[dict(given=dict(axis=0)), dict(given=dict(axis=0), opset=11)])),
+    "PRelu": (dict(shape=STEP, weights=dict(slope=numbers(3))), {}),
+    "ScatterND": (
+        dict(shape=COLUMN, weights=dict(at=np.array([[1]], "i8"), new=numbers(1, 1))),
+        dict(reduction=[dict(given=dict(reduction="add"), opset=18)]),
+    ),
     "LeakyRelu": (dict(shape=STEP), dict(alpha=[dict(given=dict(alpha=0.3))])),
     "Elu": (dict(shape=STEP), dict(alpha=[dict(given=dict(alpha=0.3))])),
     "ThresholdedRelu": (dict(shape=STEP), dict(alpha=[dict(given=dict(alpha=0.3))])),
@@ -219,9 +236,9 @@ for name in ("ReduceMean", "ReduceSum", "ReduceMax"):
             noop_with_empty_axes=[dict(given=dict(noop_with_empty_axes=1), weights={})],
         ),
     )
-for name in ("Relu", "Sigmoid", "Tanh", "Softplus", "Softsign", "Exp", "Neg"):
+for name in ("Abs", "Relu", "Sigmoid", "Tanh", "Softplus", "Softsign", "Exp", "Neg"):
     OPS[name] = (dict(shape=STEP), {})
-for name in ("Add", "Sub", "Mul", "Div", "Max"):
+for name in ("Add", "Sub", "Mul", "Div", "Max", "Min"):
     OPS[name] = (dict(shape=STEP, weights=dict(B=np.abs(numbers(3)) + 0.1 if name != "Max" else np.zeros(3, "f4"))), {})
 OPS["Pow"] = (dict(shape=STEP, weights=dict(B=np.float32(2))), {})
 for name in ("Equal", "Less", "Greater"):
@@ -232,7 +249,7 @@ OPS["Where"] = (dict(constant=[("a", np.array([True, False])), ("b", numbers(2))
 OPS["Range"] = (dict(constant=[("a", np.int64(1)), ("b", np.int64(3)), ("c", np.int64(1))], add=(2,)), dict(
     stash_type=[dict(given=dict(stash_type=1), wrong=True)]))
 OPS["Size"] = (dict(constant=[("X", None)], add=(2,)), {})
-for name in ("Abs", "Log", "Sqrt", "Reciprocal"):
+for name in ("Log", "Sqrt", "Reciprocal"):
     OPS[name] = (dict(constant=[("a", np.abs(numbers(2)) + 0.5)], add=(2,)), {})
 OPS["ReduceProd"] = OPS["ReduceMin"] = (
     dict(constant=[("a", ints(2, 3))], add=(1,)),

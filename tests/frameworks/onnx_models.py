@@ -3,12 +3,16 @@
     pip install -r tests/frameworks/onnx.requirements.txt
     python tests/frameworks/onnx_models.py write                     the files in tests/frameworks/onnx
     python tests/frameworks/onnx_models.py check --seed 1 --count 300 --tidegate target/release/tidegate
+    python tests/frameworks/onnx_models.py spectrum --tidegate target/release/tidegate
 
 `write` writes every node test of the `onnx` package that has an LSTM, a GRU or an RNN (Apache-2.0, the ONNX project
-contributors), a sample of random operators, and small networks. A case is NAME.onnx beside NAME.in.safetensors and
+contributors), a sample of random operators, and small networks. The outputs of a stream are those of a loop that feeds
+the states back. A case is NAME.onnx beside NAME.in.safetensors and
 NAME.out.safetensors, with tensors by the graph's names; the metadata of the latter hold the tolerance. `check`
 generates random operators from a seed and runs each through `tidegate run`: the result must be within 1e-5 of ONNX
-Runtime's, relative to the largest value if that exceeds 1.
+Runtime's, relative to the largest value if that exceeds 1. `spectrum` writes the voice activity detector of the stream
+cases in the size of Silero v4, at both rates: the outputs over 200 chunks must be within 1e-4 of ONNX Runtime's, and the
+image at most 1.3 times its weights.
 """
 
 import argparse
@@ -218,6 +222,179 @@ def network_cases():
         yield make.__name__, model, inputs, run(model, inputs)
 
 
+def conv(numbers, weights, x, to, filters, channels, taps, **attributes):
+    """A convolution with random weights and a bias."""
+    weights |= {to + "_k": numbers(filters, channels, *taps), to + "_b": numbers(filters)}
+    return helper.make_node("Conv", [x, to + "_k", to + "_b"], [to], kernel_shape=list(taps), **attributes)
+
+
+def spectrum(numbers, window, hop, samples, units):
+    """A branch in the form of Silero v4: a spectrum, its logarithm less a smoothed mean, convolutions, two LSTMs."""
+    node = helper.make_node
+    ints = lambda *values: np.array(values, np.int64)
+    bins, frames = window // 2 + 1, (samples + window - hop - window) // hop + 1
+    weights = {"edges": ints(0, 0, (window - hop) // 2, 0, 0, (window - hop) // 2), "basis": numbers(2 * bins, 1, window), "two": np.float32(2),
+               "million": np.float32(2 ** 20), "unit": np.float32(1), "smooth": np.abs(numbers(1, 1, 7)), "middle": ints(bins),
+               "end": ints(2 ** 62), "zero": ints(0), "one": ints(1), "four": ints(4), "ends": ints(-1), "back": ints(-frames - 1),
+ "past": ints(-5), "second": ints(2), "first": ints(1)}
+    nodes = [node("Unsqueeze", ["input", "one"], ["channel"]),
+             node("Pad", ["channel", "edges"], ["padded"], mode="reflect"),
+             node("Conv", ["padded", "basis"], ["transformed"], kernel_shape=[window], strides=[hop]),
+             node("Slice", ["transformed", "zero", "middle", "one"], ["real"]),
+             node("Slice", ["transformed", "middle", "end", "one"], ["imaginary"]),
+             node("Pow", ["real", "two"], ["real2"]), node("Pow", ["imaginary", "two"], ["imaginary2"]),
+             node("Add", ["real2", "imaginary2"], ["power"]), node("Sqrt", ["power"], ["magnitude"]),
+             node("Mul", ["magnitude", "million"], ["large"]), node("Add", ["large", "unit"], ["positive"]), node("Log", ["positive"], ["loud"]),
+             node("ReduceMean", ["loud"], ["mean"], axes=[1]),
+             node("Slice", ["mean", "one", "four", "second"], ["left"]), node("Slice", ["left", "ends", "back", "second", "ends"], ["left_pad"]),
+             node("Slice", ["mean", "past", "ends", "second"], ["right"]), node("Slice", ["right", "ends", "past", "second", "ends"], ["right_pad"]),
+             node("Concat", ["left_pad", "mean", "right_pad"], ["wide"], axis=2),
+             node("Conv", ["wide", "smooth"], ["smoothed"], kernel_shape=[7]), node("ReduceMean", ["smoothed"], ["level"], axes=[2]),
+             node("Neg", ["level"], ["less"]), node("Add", ["loud", "less"], ["normal"]),
+             node("Concat", ["magnitude", "normal"], ["features"], axis=1),
+             conv(numbers, weights, "features", "depth", 2 * bins, 1, [5], pads=[2, 2], group=2 * bins), node("Relu", ["depth"], ["depth_y"]),
+             conv(numbers, weights, "depth_y", "point", 16, 2 * bins, [1]), conv(numbers, weights, "features", "skip", 16, 2 * bins, [1]),
+             node("Add", ["point", "skip"], ["sum"]), node("Relu", ["sum"], ["sum_y"]),
+             conv(numbers, weights, "sum_y", "narrow", 32, 16, [3], strides=[2], pads=[1, 1]), node("Relu", ["narrow"], ["narrow_y"]),
+             conv(numbers, weights, "narrow_y", "last", units, 32, [1], strides=[2]), node("Relu", ["last"], ["last_y"]),
+             node("Transpose", ["last_y"], ["steps"], perm=[2, 0, 1])]
+    x, states = "steps", {"h": [], "c": []}
+    for layer in ("first", "second"):
+        weights |= {layer + "_W": numbers(1, 4 * units, units), layer + "_R": numbers(1, 4 * units, units), layer + "_B": numbers(1, 8 * units)}
+        start, to = {"first": ("zero", "first"), "second": ("first", "second")}[layer]
+        for state in states:
+            nodes.append(node("Slice", [state, start, to, "zero"], [layer + "_" + state]))
+            states[state].append(layer + "_" + state + "n")
+        nodes += [node("LSTM", [x, layer + "_W", layer + "_R", layer + "_B", "", layer + "_h", layer + "_c"],
+                       [layer + "_Y", layer + "_hn", layer + "_cn"], hidden_size=units),
+                  node("Squeeze", [layer + "_Y", "one"], [layer + "_y"])]
+        x = layer + "_y"
+    nodes += [node("Concat", names, [state + "_of"], axis=0) for state, names in states.items()]
+    nodes += [node("Transpose", [x], ["columns"], perm=[1, 2, 0]), node("Relu", ["columns"], ["columns_y"]),
+              conv(numbers, weights, "columns_y", "decoded", 1, units, [1]), node("Sigmoid", ["decoded"], ["voice"]),
+              node("ReduceMean", ["voice"], ["voice_mean"], axes=[2], keepdims=0)]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+               for name, shape in (("voice_mean", [1, 1]), ("h_of", [2, 1, units]), ("c_of", [2, 1, units]))]
+    return helper.make_graph(nodes, "rate", [], outputs, [numpy_helper.from_array(value, name) for name, value in weights.items()])
+
+
+def detector(rng, units, sizes):
+    """A graph with a branch for each of two rates; `sizes` are window, hop and samples of each."""
+    numbers = lambda *shape: rng.normal(0, 1 / np.sqrt(max(1, np.prod(shape[1:]))), shape).astype(np.float32)
+    node = helper.make_node
+    branches = [spectrum(numbers, *size, units) for size in sizes]
+    nodes = [node("Equal", ["sr", "rate"], ["is_fast"]),
+             node("If", ["is_fast"], ["output", "hn", "cn"], then_branch=branches[0], else_branch=branches[1])]
+    port = lambda name, shape, of=TensorProto.FLOAT: helper.make_tensor_value_info(name, of, shape)
+    state = [2, 1, units]
+    graph = helper.make_graph(
+        nodes, "graph", [port("input", ["batch", "samples"]), port("sr", [], TensorProto.INT64), port("h", state), port("c", state)],
+        [port("output", [1, 1]), port("hn", state), port("cn", state)], [numpy_helper.from_array(np.array(16000), "rate")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+def loop(model, steps, states, constants):
+    """The outputs of a model that is called for each step: stacked, and the last ones of the states, by the names of the inputs
+    that they feed."""
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    shapes = {of.name: of.shape for of in session.get_inputs()}
+    now = {name: np.zeros(shapes[name], np.float32) for name in states}
+    rows = []
+    for step in range(len(next(iter(steps.values())))):
+        inputs = {name: value[step] for name, value in steps.items()} | now | constants
+        rows.append(dict(zip(names, session.run(names, inputs))))
+        now = {name: rows[-1][output] for name, output in states.items()}
+    stacked = {name: np.stack([row[name] for row in rows]) for name in names if name not in states.values()}
+    return stacked, {output: now[name] for name, output in states.items()}
+
+
+def stream_cases():
+    """Networks that step: their states are inputs and outputs of the graph."""
+    rng = np.random.default_rng(4)
+    numbers = lambda *shape: rng.normal(0, 0.4, shape).astype(np.float32)
+    node, ints = helper.make_node, lambda *values: np.array(values, np.int64)
+
+    model = detector(rng, 8, [(16, 8, 64), (16, 8, 48)])
+    for rate, samples in ((16000, 64), (8000, 48)):
+        steps, constants = {"input": numbers(12, 1, samples)}, {"sr": np.array(rate, np.int64)}
+        outputs, last = loop(model, steps, {"h": "hn", "c": "cn"}, constants)
+        yield f"spectrum_{rate}", model, steps | constants, outputs | last
+
+    def caches():
+        """Time convolutions over caches in one tensor, a shuffle, a GRU for each of 9 rows, transposed convolutions."""
+        weights = {"zero": ints(0), "one": ints(1), "two": ints(2), "six": ints(6), "end": ints(99), "axis": ints(2), "slope": numbers(4, 1, 1),
+                   "gain": numbers(4) + 1, "shift": numbers(4), "mean": numbers(4), "var": np.abs(numbers(4)) + 1, "shape": ints(1, 4, 1, 9),
+                   "rows": np.array([[[0, c, t] for t in range(2)] for c in range(4)]).reshape(1, 4, 2, 3).astype(np.int64),
+                   "later": np.array([[[0, c, t] for t in range(2, 6)] for c in range(4)]).reshape(1, 4, 4, 3).astype(np.int64),
+                   "W": numbers(1, 12, 4), "R": numbers(1, 12, 4), "B": numbers(1, 24), "up": numbers(4, 2, 1, 5), "up_b": numbers(4),
+                   "T": numbers(4, 1, 3, 3), "V": numbers(4, 3)}
+        nodes = [conv(numbers, weights, "x", "e", 4, 1, [1, 3], strides=[1, 2], pads=[0, 1, 0, 1]), node("PRelu", ["e", "slope"], ["p"]),
+                 node("Slice", ["cache", "zero", "two", "axis"], ["old"]), node("Concat", ["old", "p"], ["seen"], axis=2),
+                 node("Slice", ["seen", "one", "end", "axis"], ["kept"]), node("ScatterND", ["cache", "rows", "kept"], ["cache1"]),
+                 conv(numbers, weights, "seen", "d", 4, 1, [3, 3], pads=[0, 1, 0, 1], group=4),
+                 node("BatchNormalization", ["d", "gain", "shift", "mean", "var"], ["n"]), node("Relu", ["n"], ["r"]),
+                 node("Slice", ["r", "zero", "two", "one"], ["a"]), node("Slice", ["r", "two", "end", "one"], ["b"]),
+                 node("Concat", ["a2", "b2"], ["ab"], axis=2), node("Unsqueeze", ["a", "two"], ["a2"]), node("Unsqueeze", ["b", "two"], ["b2"]),
+                 node("Reshape", ["ab", "shape"], ["s"]),
+                 node("Transpose", ["s"], ["rows_of"], perm=[2, 0, 3, 1]), node("Squeeze", ["rows_of", "one"], ["sequences"]),
+                 node("GRU", ["sequences", "W", "R", "B", "", "memory"], ["Y", "memory_out"], hidden_size=4, linear_before_reset=1),
+                 node("Transpose", ["Y"], ["yt"], perm=[1, 3, 0, 2]), node("Add", ["yt", "r"], ["residual"]),
+                 node("Slice", ["cache1", "two", "six", "axis"], ["old2"]), node("Concat", ["old2", "residual"], ["seen2"], axis=2),
+                 node("Slice", ["seen2", "one", "end", "axis"], ["kept2"]), node("ScatterND", ["cache1", "later", "kept2"], ["cache_out"]),
+                 node("ConvTranspose", ["seen2", "T"], ["t"], pads=[4, 1, 4, 1], dilations=[2, 1], group=4, kernel_shape=[3, 3]),
+                 node("ConvTranspose", ["t", "up", "up_b"], ["u"], strides=[1, 2], pads=[0, 2, 0, 2], group=2, kernel_shape=[1, 5]),
+                 node("Transpose", ["u"], ["last"], perm=[0, 2, 3, 1]), node("MatMul", ["last", "V"], ["y"])]
+        order = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 11, *range(14, len(nodes))]
+        return ([nodes[k] for k in order], {"x": numbers(12, 1, 1, 1, 17)}, {"cache": [1, 4, 6, 9], "memory": [1, 9, 4]},
+                {"y": [1, 1, 17, 3], "cache_out": [1, 4, 6, 9], "memory_out": [1, 9, 4]}, weights,
+                {"cache": "cache_out", "memory": "memory_out"}, ["cache_out"])
+
+    def written():
+        """A recurrent cell as operators that no layer has, whose state the caller feeds back."""
+        weights = {"W": numbers(4, 6), "R": numbers(6, 6), "V": numbers(6, 3), "low": np.float32(-0.7), "high": np.float32(0.9), "tenth": np.float32(0.1)}
+        nodes = [node("MatMul", ["x", "W"], ["a"]), node("MatMul", ["h", "R"], ["b"]), node("Add", ["a", "b"], ["s"]),
+                 node("Clip", ["s", "low", "high"], ["h_out"]), node("Abs", ["h_out"], ["m"]), node("Add", ["m", "tenth"], ["over"]),
+                 node("Reciprocal", ["over"], ["under"]), node("Div", ["h_out", "over"], ["q"]), node("Min", ["q", "under"], ["least"]),
+                 node("MatMul", ["least", "V"], ["z"]), node("LogSoftmax", ["z"], ["y"], axis=-1)]
+        return (nodes, {"x": numbers(12, 1, 4)}, {"h": [1, 6]}, {"y": [1, 3], "h_out": [1, 6]}, weights, {"h": "h_out"}, [])
+
+    for make in (caches, written):
+        nodes, steps, states, outputs, weights, pairs, inside = make()
+        port = lambda items: [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in items]
+        inputs = port([(name, value.shape[1:]) for name, value in steps.items()] + list(states.items()))
+        graph = helper.make_graph(nodes, "graph", inputs, port(outputs.items()), [numpy_helper.from_array(value, name) for name, value in weights.items()])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        stacked, last = loop(model, steps, pairs, {})
+        yield make.__name__, model, steps, stacked | {name: value for name, value in last.items() if name not in inside}
+
+
+def full_spectrum(arguments):
+    """The detector in the size of Silero v4."""
+    rng = np.random.default_rng(5)
+    model = detector(rng, 64, [(256, 64, 512), (256, 64, 256)])
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = lambda name: os.path.join(folder, name)
+        onnx.save(model, path("model.onnx"))
+        for branch, rate, samples in ((0, 16000, 512), (1, 8000, 256)):
+            steps = {"input": rng.normal(0, 0.1, (200, 1, samples)).astype(np.float32)}
+            expected, _ = loop(model, steps, {"h": "hn", "c": "cn"}, {"sr": np.array(rate, np.int64)})
+            save_file(steps, path("in.safetensors"))
+            shared = ["--bind", f"sr={rate}", "--shape", f"input=1,{samples}"]
+            subprocess.run([arguments.tidegate, "run", path("model.onnx"), "--input", path("in.safetensors"), "--output", path("out.safetensors"),
+                            *shared[:2]], check=True)
+            subprocess.run([arguments.tidegate, "pack", path("model.onnx"), "--numeric", "f32", "-o", path("image.tgi"), *shared], check=True,
+                           stdout=subprocess.DEVNULL)
+            off = np.abs(load_file(path("out.safetensors"))["output"] - expected["output"]).max()
+            tensors = model.graph.node[1].attribute[branch].g.initializer
+            floats = sum(4 * int(np.prod(tensor.dims)) for tensor in tensors if tensor.data_type == TensorProto.FLOAT)
+            part = os.path.getsize(path("image.tgi")) / floats
+            print(f"{rate} Hz: {off:.1e} off, {os.path.getsize(path('image.tgi')):,} bytes, {part:.3f} times the {floats:,} of its weights")
+            failed += not (off <= 1e-4 and part <= 1.3)
+    return failed
+
+
 def save(name, model, inputs, outputs, tolerance, source):
     onnx.save(model, os.path.join(FOLDER, name + ".onnx"))
     metadata = {"tolerance": str(tolerance), "source": source}
@@ -267,6 +444,8 @@ def write(_):
         save("node_" + name, model, inputs, outputs, tolerance, f"onnx {onnx.__version__}, node test {name}, Apache-2.0")
     for name, model, inputs, expected in network_cases():
         save("network_" + name, model, inputs, expected, TOLERANCE, f"onnxruntime {onnxruntime.__version__}")
+    for name, model, inputs, expected in stream_cases():
+        save("stream_" + name, model, inputs, expected, TOLERANCE, f"onnxruntime {onnxruntime.__version__}")
     rng = np.random.default_rng(SAMPLE_SEED)
     for k in range(SAMPLE):
         model, inputs, expected = random_case(rng)
@@ -284,6 +463,9 @@ def main():
     checks.add_argument("--tidegate", default="target/release/tidegate")
     checks.add_argument("--keep", help="folder for failing cases")
     checks.set_defaults(run=check)
+    full = commands.add_parser("spectrum")
+    full.add_argument("--tidegate", default="target/release/tidegate")
+    full.set_defaults(run=full_spectrum)
     arguments = parser.parse_args()
     sys.exit(1 if arguments.run(arguments) else 0)
 

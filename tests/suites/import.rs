@@ -22,8 +22,12 @@ mod import_keras;
 mod import_onnx;
 #[path = "../import_onnx_bind.rs"]
 mod import_onnx_bind;
+#[path = "../import_onnx_files.rs"]
+mod import_onnx_files;
 #[path = "../import_onnx_rewrite.rs"]
 mod import_onnx_rewrite;
+#[path = "../import_onnx_states.rs"]
+mod import_onnx_states;
 #[path = "../import_rnnoise.rs"]
 mod import_rnnoise;
 #[path = "../import_rtneural.rs"]

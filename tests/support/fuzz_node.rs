@@ -336,6 +336,7 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
             read_backwards: flags & 1 != 0,
             write_backwards: flags & 2 != 0,
             stateful: flags & 4 != 0,
+            apart: flags & 15 == 12,
         }),
         output_slot: write.0,
         slots: match length {

@@ -94,7 +94,7 @@ pub fn over_windows(mut model: Canonical, length: usize, hop: usize, partial: bo
     };
     let node = &mut model.architecture.nodes[0];
     node.inputs = vec!["rows".to_owned()];
-    node.unroll = Some(Unroll { steps: length, read_backwards: true, write_backwards: true, stateful });
+    node.unroll = Some(Unroll { steps: length, read_backwards: true, write_backwards: true, stateful, apart: false });
     model.architecture.outputs[0].size = length * node.output_size;
     model.architecture.nodes.insert(0, window);
     model.validate().expect("a node over windows is valid");

@@ -57,6 +57,7 @@ pub mod import;
 pub mod measured;
 pub mod memory;
 pub mod network;
+pub mod onnx;
 pub mod oracle;
 pub mod random;
 pub mod tflite;

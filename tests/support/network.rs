@@ -49,7 +49,14 @@ pub fn activated(mut node: Node, activation: &str) -> Node {
 /// The node unrolled over the rows of a window.
 #[must_use]
 pub fn unrolled(mut node: Node, steps: usize, backwards: bool, stateful: bool) -> Node {
-    node.unroll = Some(Unroll { steps, read_backwards: backwards, write_backwards: backwards, stateful });
+    node.unroll = Some(Unroll { steps, read_backwards: backwards, write_backwards: backwards, stateful, apart: false });
+    node
+}
+
+/// The node over rows that have states of their own.
+#[must_use]
+pub fn apart(mut node: Node, steps: usize) -> Node {
+    node.unroll = Some(Unroll { stateful: true, apart: true, ..Unroll::over(steps) });
     node
 }
 

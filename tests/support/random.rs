@@ -148,6 +148,10 @@ pub fn draw_tensors(rng: &mut Rng, node: &Node, kind: CellKind, draw: Draw, tens
         if matches!(tensor.name, "period" | "ratio_on") {
             data.iter_mut().for_each(|value| *value = 0.125 + 0.75 * (*value / limit).abs());
         }
+        // Positions in the input and, less often, beyond it.
+        if tensor.name == "index" {
+            data.iter_mut().for_each(|value| *value = rng.below(node.input_size + node.input_size / 4 + 1) as f32);
+        }
         // The divisor in a liquid cell is a sum of these, so they are positive.
         if kind == CellKind::Ltc && ["capacitance", "leak", "input_weights", "recurrent_weights"].contains(&tensor.name)
         {

@@ -38,6 +38,8 @@ struct TwinNode {
     vectors: BTreeMap<&'static str, Vec<i64>>,
     hidden: Vec<i64>,
     cell: Vec<i64>,
+    /// Hidden states and cell states of rows that have states of their own.
+    apart: Vec<(Vec<i64>, Vec<i64>)>,
     /// State of a window: its rows, and the number of steps until its next output.
     window: (VecDeque<Vec<i64>>, usize),
 }
@@ -121,6 +123,10 @@ impl TwinNode {
                 Storage::Factors { .. } | Storage::Curve | Storage::Shifts => {
                     vectors.insert(tensor.name, halves());
                 }
+                Storage::Index => {
+                    let at = |pair: &[u8]| i64::from(u16::from_le_bytes([pair[0], pair[1]]));
+                    vectors.insert(tensor.name, bytes.chunks(2).map(at).collect());
+                }
                 Storage::Multipliers | Storage::Addends | Storage::Terms(_) | Storage::Gains(_) => {
                     let word = |bytes: &[u8]| i64::from(i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
                     vectors.insert(tensor.name, bytes.chunks(4).map(word).collect());
@@ -145,6 +151,7 @@ impl TwinNode {
             vectors,
             hidden: vec![0; node.output_size],
             cell: vec![0; cells],
+            apart: vec![(vec![0; node.output_size], vec![0; cells]); node.steps()],
             window: (VecDeque::new(), 0),
         }
     }
@@ -159,12 +166,12 @@ impl TwinNode {
         match (self.kind, self.node.unroll) {
             (CellKind::Window, _) => {
                 let rows = self.window(row(0))?;
-                *valid = rows.len();
+                *valid = if rows.len() == self.extent("length") { usize::MAX } else { rows.len() };
                 Some(rows.concat())
             }
             (CellKind::Repeat, _) => {
-                *valid = self.extent("times");
-                Some(row(0).repeat(*valid))
+                *valid = usize::MAX;
+                Some(row(0).repeat(self.extent("times")))
             }
             (_, None) => Some(self.step(&row(0), *valid)),
             (_, Some(unroll)) => {
@@ -176,7 +183,13 @@ impl TwinNode {
                 let mut rows = vec![vec![0; self.node.output_size]; steps];
                 for k in 0..there {
                     let at = |backwards: bool| if backwards { there - 1 - k } else { k };
+                    if unroll.apart {
+                        (self.hidden, self.cell) = self.apart[k].clone();
+                    }
                     rows[at(unroll.write_backwards)] = self.step(&row(at(unroll.read_backwards)), *valid);
+                    if unroll.apart {
+                        self.apart[k] = (self.hidden.clone(), self.cell.clone());
+                    }
                 }
                 Some(rows.concat())
             }
@@ -208,6 +221,12 @@ impl TwinNode {
                 let (rows, first) = (self.extent("rows"), self.extent("first"));
                 let part = first..first + self.node.output_size / rows;
                 x.chunks(x.len() / rows).flat_map(|row| row[part.clone()].to_vec()).collect()
+            }
+            CellKind::Gather => {
+                let rows = self.extent("rows");
+                let index = &self.vectors["index"][..self.node.output_size / rows];
+                let of = |row: &[i64]| index.iter().map(|&at| row.get(at as usize).copied().unwrap_or(0)).collect();
+                x.chunks(x.len() / rows).flat_map(|row| -> Vec<i64> { of(row) }).collect()
             }
             CellKind::Softmax => self.softmax(x),
             CellKind::Conv => self.conv(x, self.extent("groups")),
@@ -517,8 +536,8 @@ impl TwinNode {
             (Activation::Sigmoid, None) => sigmoid(x, bits),
             (Activation::Tanh, None) => tanh_half(x << (6 - bits).max(0), bits.max(6) - 1),
             (Activation::Softsign, Some(_)) if x < 0 => -self.curve(name, of, -x, bits),
-            (Activation::Sqrt | Activation::Softsign, Some(values)) if x <= 0 => values[512],
-            (Activation::Sqrt | Activation::Softsign, Some(values)) => {
+            (Activation::Sqrt | Activation::Softsign | Activation::Log { .. }, Some(values)) if x <= 0 => values[512],
+            (Activation::Sqrt | Activation::Softsign | Activation::Log { .. }, Some(values)) => {
                 let octave = i64::from(x.ilog2());
                 // In 2^-19 of an octave, rounded down.
                 let place = ((x - (1 << octave)) << 19) >> octave;

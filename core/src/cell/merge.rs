@@ -9,6 +9,7 @@
 //! y = (x_1 + x_2 + … + x_k) / k                average
 //! y = max(x_1, x_2, …, x_k)                    maximum
 //! y = √(x_1² + x_2² + … + x_k²)                norm
+//! y = x_1 ⊘ x_2                                divide, of two parts
 //! y = x_1 ⊙ x_3 + x_2 ⊙ (1 - x_3)              blend, of three parts
 //! ```
 //!
@@ -27,6 +28,7 @@
 //! | `average` | the mean |
 //! | `maximum` | the greatest |
 //! | `blend` | the third part is the share of the first; the rest is the second |
+//! | `divide` | the quotient of two parts; only in floats |
 //! | `norm` | the magnitude, such as that of a complex number's two parts |
 //!
 //! # Known as
@@ -43,21 +45,23 @@ pub mod integer;
 use super::prelude::*;
 use crate::element::greater;
 
-const OPTIONS: &[&str] = &["add", "multiply", "average", "maximum", "blend", "norm"];
+const OPTIONS: &[&str] = &["add", "multiply", "average", "maximum", "blend", "norm", "divide"];
 const ADD: u32 = option(OPTIONS, "add");
 const MULTIPLY: u32 = option(OPTIONS, "multiply");
 const AVERAGE: u32 = option(OPTIONS, "average");
 const MAXIMUM: u32 = option(OPTIONS, "maximum");
 const BLEND: u32 = option(OPTIONS, "blend");
 const NORM: u32 = option(OPTIONS, "norm");
+const DIVIDE: u32 = option(OPTIONS, "divide");
 
 pub(super) const SPEC: CellSpec = CellSpec {
     name: "merge",
     rules: &[
         RECURRENT,
         Rule::Multiple(Dim::Input, Dim::Output),
-        Rule::OneOf { options: &[ADD, MULTIPLY, AVERAGE, MAXIMUM, BLEND, NORM], least: 0 },
+        Rule::OneOf { options: &[ADD, MULTIPLY, AVERAGE, MAXIMUM, BLEND, NORM, DIVIDE], least: 0 },
         Rule::Equal(Dim::When(BLEND, &Dim::Input), Dim::When(BLEND, &Dim::Product(&[Dim::Const(3), Dim::Output]))),
+        Rule::Equal(Dim::When(DIVIDE, &Dim::Input), Dim::When(DIVIDE, &Dim::Product(&[Dim::Const(2), Dim::Output]))),
     ],
     options: OPTIONS,
     ..CellSpec::EMPTY
@@ -93,6 +97,8 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {
         |y, part| y + part * part
     } else if node.has(MAXIMUM) {
         greater
+    } else if node.has(DIVIDE) {
+        |y, part| y / part
     } else {
         |y, part| y + part
     };

@@ -16,6 +16,7 @@ pub mod elman;
 pub mod embedding;
 pub mod fast_grnn;
 pub mod fast_rnn;
+pub mod gather;
 pub mod glstm;
 pub mod grid_lstm;
 pub mod gru;
@@ -115,6 +116,7 @@ impl CellKind {
             Self::Slice => slice::entry::<W, K>(),
             Self::WindowDense => window_dense::entry::<W, K>(),
             Self::WindowDepthwise => window_depthwise::entry::<W, K>(),
+            Self::Gather => gather::entry::<W, K>(),
         }
     }
 

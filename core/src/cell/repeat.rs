@@ -56,5 +56,5 @@ pub(crate) fn step<E: Copy>(node: &Node<'_>, x: Option<&[E]>, _: &mut [E], y: &m
         copy(row, x);
         rest = others;
     }
-    Some(node.extent(TIMES))
+    Some(usize::MAX)
 }

@@ -127,7 +127,8 @@ pub(crate) fn step<E: Element>(node: &Node<'_>, x: Option<&[E]>, state: &mut [E]
     if node.has(PARTIAL) {
         *filled = E::zeroed();
     }
-    Some(node.extent(extent::LENGTH))
+    // Nodes after it may run over other rows than those of the window.
+    Some(usize::MAX)
 }
 
 /// Moves all rows of `size` elements up by one. Returns the place of the newest.

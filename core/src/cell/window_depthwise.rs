@@ -99,5 +99,5 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, x: Option<&[f32]>, state: &mut [f
             *y = activation.apply(sum);
         }
     }
-    Some(node.extent(extent::LENGTH))
+    Some(usize::MAX)
 }

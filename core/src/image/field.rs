@@ -107,8 +107,10 @@ pub mod unroll {
     pub const WRITE_BACKWARDS: u16 = 2;
     /// The state is carried from one window to the next.
     pub const STATEFUL: u16 = 4;
+    /// Each row has a state of its own, which is carried from step to step. Requires [`STATEFUL`] and no other flag.
+    pub const APART: u16 = 8;
     /// All flags; no other bit may be set.
-    pub const ALL: u16 = READ_BACKWARDS | WRITE_BACKWARDS | STATEFUL;
+    pub const ALL: u16 = READ_BACKWARDS | WRITE_BACKWARDS | STATEFUL | APART;
 }
 
 /// An activation of a node.

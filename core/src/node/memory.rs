@@ -20,7 +20,7 @@ impl Node<'_> {
             total = sum;
             states = rest;
         }
-        Some(total)
+        total.checked_mul(self.cells())
     }
 
     /// Elements of the state that is carried from step to step.

@@ -96,7 +96,10 @@ fn each<E: Number>(
     if !unroll.stateful {
         state.fill(E::zeroed());
     }
+    let own = state.len() / node.cells().max(1);
     for k in 0..valid {
+        let state = if unroll.apart { state.get_mut(k * own..).unwrap_or_default() } else { &mut *state };
+        let state = state.get_mut(..own).unwrap_or_default();
         let mirrored = valid - 1 - k;
         let x = inputs.reborrow().row(if unroll.read_backwards { mirrored } else { k });
         let to = size * if unroll.write_backwards { mirrored } else { k };

@@ -35,7 +35,7 @@ impl<'a> Node<'a> {
                 (rows / 4).checked_mul(sets * size_of::<RowBlock>())
             }
             Storage::Requantized { .. } => (rows / 4).checked_mul(size_of::<RowBlock>()),
-            Storage::Factors { .. } | Storage::Shifts | Storage::Values => rows.checked_mul(2),
+            Storage::Factors { .. } | Storage::Shifts | Storage::Values | Storage::Index => rows.checked_mul(2),
             Storage::Curve => Some(2 * TABLE_LEN.next_multiple_of(2)),
             Storage::Multipliers | Storage::Addends | Storage::Starts { .. } => rows.checked_mul(4),
         }
@@ -130,6 +130,11 @@ impl<'a> Node<'a> {
 
     /// The factors or the table at `index` of an integer node's spec.
     pub(crate) fn integers(&self, index: usize) -> &'a [i16] {
+        bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
+    }
+
+    /// The positions at `index` of the spec, padded with zeros to blocks of four.
+    pub(crate) fn indices(&self, index: usize) -> &'a [u16] {
         bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
     }
 

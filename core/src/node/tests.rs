@@ -55,7 +55,7 @@ fn exact_bytes(node: &Node<'_>, spec: &TensorSpec) -> Option<u128> {
         }
         Storage::Rows { recurrent, .. } => blocks * block_of_rows * if recurrent.is_some() { sets } else { 1 },
         Storage::Requantized { .. } => blocks * block_of_rows,
-        Storage::Factors { .. } | Storage::Shifts | Storage::Values => 2 * rows,
+        Storage::Factors { .. } | Storage::Shifts | Storage::Values | Storage::Index => 2 * rows,
         Storage::Taps => rows * exact(&node.sizes(), spec.cols.as_ref().unwrap_or(&Dim::Const(1)))?,
         Storage::Curve => return None,
         Storage::F32 | Storage::Terms(_) | Storage::Gains(_) => 4 * rows,

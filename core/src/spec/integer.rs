@@ -61,6 +61,8 @@ pub enum Storage {
     Taps,
     /// i16: values in the numeric `i8`, such as the entries of a table.
     Values,
+    /// u16: positions in the input, in every numeric. A position beyond the input stands for 0.
+    Index,
 }
 
 impl Storage {

@@ -63,6 +63,7 @@ kinds! {
     Slice = 46, "slice";
     WindowDense = 47, "window_dense";
     WindowDepthwise = 48, "window_depthwise";
+    Gather = 49, "gather";
 }
 
 /// Upper bound of the codes.

@@ -21,7 +21,68 @@ pub fn all() -> Vec<Hostile> {
         hostile("empty_messages.onnx", model(&[&field(1, &field(5, b"").repeat(400_000)), &output("y")])),
         hostile("bound_inputs.onnx", bound_inputs()),
         hostile("many_roles.onnx", many_roles()),
+        hostile("long_delay.onnx", long_delay(1 << 19)),
+        hostile("circle_of_states.onnx", circle_of_states(200)),
+        hostile("strides.onnx", strides()),
+        hostile("interleaved.onnx", interleaved()),
     ]
+}
+
+/// A state whose elements move by one place in each step, so that the last value is kept for `len` steps.
+fn long_delay(len: u64) -> Vec<u8> {
+    let graph = [
+        node("Tanh", &["x"], "y", &[]),
+        node("Concat", &["cache", "y"], "seen", &field(5, &[field(1, b"axis"), number(3, 0), number(20, 2)].concat())),
+        node("Slice", &["seen", "one", "end"], "cache_out", &[]),
+        node("Add", &["y", "cache"], "z", &[]),
+        ints("one", &[1]),
+        ints("end", &[1 << 40]),
+        input("x", &[1]),
+        input("cache", &[len]),
+        output("z"),
+        output("cache_out"),
+    ];
+    model(&graph.each_ref().map(Vec::as_slice))
+}
+
+/// States that are each other's next values.
+fn circle_of_states(count: u64) -> Vec<u8> {
+    let mut graph = Vec::new();
+    for k in 0..count {
+        graph.push(node("Tanh", &[&format!("s{k}")], &format!("s{}_out", (k + 1) % count), &[]));
+        graph.push(input(&format!("s{k}"), &[2]));
+        graph.push(output(&format!("s{k}_out")));
+    }
+    model(&graph.iter().map(Vec::as_slice).collect::<Vec<_>>())
+}
+
+/// A transposed convolution with a stride and a kernel of a million.
+fn strides() -> Vec<u8> {
+    let list =
+        |name: &str, value: u64| field(5, &[field(1, name.as_bytes()), number(8, value), number(20, 7)].concat());
+    let graph = [
+        node("ConvTranspose", &["x", "w"], "y", &list("strides", 1 << 20)),
+        floats("w", &[1, 1, 4096]),
+        input("x", &[1, 1, 512]),
+        output("y"),
+    ];
+    model(&graph.each_ref().map(Vec::as_slice))
+}
+
+/// Elements of two values side by side, again and again.
+fn interleaved() -> Vec<u8> {
+    let mut graph =
+        vec![ints("shape", &[2, 1 << 17]), ints("flat", &[1, 1 << 18]), input("x", &[1, 1 << 18]), output("y39")];
+    let mut last = "x".to_owned();
+    for k in 0..40 {
+        graph.push(node("Tanh", &[&last], &format!("t{k}"), &[]));
+        graph.push(node("Reshape", &[&format!("t{k}"), "shape"], &format!("r{k}"), &[]));
+        graph.push(node("Transpose", &[&format!("r{k}")], &format!("s{k}"), &[]));
+        graph.push(node("Reshape", &[&format!("s{k}"), "flat"], &format!("f{k}"), &[]));
+        graph.push(node("Mul", &[&format!("f{k}"), &format!("t{k}")], &format!("y{k}"), &[]));
+        last = format!("y{k}");
+    }
+    model(&graph.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
 fn model(graph: &[&[u8]]) -> Vec<u8> {

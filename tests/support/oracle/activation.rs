@@ -6,8 +6,8 @@
 //!
 //! The constants are those of `tidegate::internals::activation`. `core/tests/activation.rs` checks them and the ranges,
 //! over every f32 from 2^-24 to 2^10 in magnitude and a sample of those beyond.
-//! e^x, √x and thresholds have no Lipschitz constant: e^x uses [`Bounded::exp`], the root is bounded by the roots of
-//! the ends of the operand's interval, and a threshold that rounding may cross is off by at most its whole operand.
+//! e^x, √x, ln x and thresholds have no Lipschitz constant: e^x uses [`Bounded::exp`], the root and the logarithm are
+//! bounded by their values at the ends of the operand's interval, and a threshold that rounding may cross is off by at most its whole operand.
 
 use tidegate::internals::activation::Activation;
 
@@ -24,6 +24,13 @@ pub fn activate(text: &str, a: Bounded) -> Bounded {
         let slope = f64::from(activation.lipschitz());
         let (absolute, relative) = activation.max_error();
         a.through(value, slope, f64::from(absolute) + f64::from(relative) * (value.abs() + slope * a.error))
+    };
+    // The values at both ends of the operand's interval, for functions that are steepest where they begin.
+    let rising = |of: fn(f64, [f64; 2]) -> f64| {
+        let [least, value, most] = [x - a.error, x, x + a.error].map(|x| of(x, [alpha, beta]));
+        let (absolute, relative) = activation.max_error();
+        let own = f64::from(absolute) + f64::from(relative) * least.abs().max(most.abs());
+        Bounded::new(value, (value - least).max(most - value) + own)
     };
     match activation {
         Activation::Identity => a,
@@ -54,13 +61,8 @@ pub fn activate(text: &str, a: Bounded) -> Bounded {
         }
         Activation::Relu6 => lipschitz(x.clamp(0.0, 6.0)).within(0.0, 6.0),
         Activation::Exp => a.exp(),
-        Activation::Sqrt => {
-            // √ is steepest where it begins.
-            let [least, value, most] = [x - a.error, x, x + a.error].map(|x| x.max(0.0).sqrt());
-            let (absolute, relative) = activation.max_error();
-            let own = f64::from(absolute) + f64::from(relative) * most;
-            Bounded::new(value, (value - least).max(most - value) + own)
-        }
+        Activation::Sqrt => rising(|x, _| x.max(0.0).sqrt()),
+        Activation::Log { .. } => rising(|x, [alpha, beta]| (alpha * x.max(0.0) + beta).max(2.0_f64.powi(-126)).ln()),
         _ => panic!("the oracle does not know {activation}"),
     }
 }

@@ -16,6 +16,9 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], _: &mut [Bounded]) -> Vec<Bounded> {
         } else if cell.has("norm") {
             let squares: Vec<Bounded> = parts.iter().map(|&part| part.times(part)).collect();
             sum(&squares).sqrt()
+        } else if cell.has("divide") {
+            let &[a, b] = parts.as_slice() else { panic!("a quotient has two parts, not {}", parts.len()) };
+            a.over(b)
         } else if cell.has("multiply") {
             fold(Bounded::times)
         } else if cell.has("maximum") {

@@ -38,6 +38,7 @@ mod embedding;
 mod fast_grnn;
 mod fast_rnn;
 pub mod front_end;
+mod gather;
 mod glstm;
 mod grid_lstm;
 mod gru;
@@ -93,6 +94,7 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "fast_rnn" => (fast_rnn::step, fast_rnn::state_len),
         "glstm" => (glstm::step, glstm::state_len),
         "grid_lstm" => (grid_lstm::step, bands::state_len),
+        "gather" => (gather::step, stateless),
         "gru" => (gru::step, gru::state_len),
         "identity" => (identity::step, stateless),
         "indrnn" => (indrnn::step, indrnn::state_len),
@@ -193,7 +195,8 @@ impl<'m> Oracle<'m> {
     fn state_len_of(&self, node: &Node) -> usize {
         let cell = Cell::new(self.model, node, None);
         let state_len = buffered(&node.cell).map_or_else(|| cell_named(&node.cell).1, |(_, state_len)| state_len);
-        state_len(&cell)
+        let cells = node.unroll.filter(|unroll| unroll.apart).map_or(1, |unroll| unroll.steps);
+        cells * state_len(&cell)
     }
 
     /// One step, which updates `state`. Returns a vector for each output port, or `None` if a node has no output yet.

@@ -31,7 +31,9 @@ pub fn run(cell: &Cell<'_>, unroll: Unroll, step: Step, x: &[Bounded], state: &m
     for k in 0..valid {
         let read = if unroll.read_backwards { valid - 1 - k } else { k };
         let write = if unroll.write_backwards { valid - 1 - k } else { k };
-        outputs[write] = step(cell, rows[read], state);
+        let len = state.len() / unroll.steps;
+        let own = if unroll.apart { &mut state[k * len..(k + 1) * len] } else { &mut *state };
+        outputs[write] = step(cell, rows[read], own);
     }
     outputs.concat()
 }

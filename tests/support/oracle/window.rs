@@ -28,7 +28,7 @@ pub fn step(cell: &Cell<'_>, x: Option<&[Bounded]>, state: &mut [Bounded]) -> Op
         filled = length.min(filled + 1);
         since = if was_full { since + 1 } else { 0 };
         if filled == length && (!was_full || since >= cell.extent("hop")) {
-            output = Some(Value { data: rows.to_vec(), valid: Some(length) });
+            output = Some(Value { data: rows.to_vec(), valid: None });
             since = 0;
             filled = if partial { 0 } else { filled };
         }

@@ -137,6 +137,12 @@ impl Fit {
         Self { extents: vec![("times", 2)], ..Self::units(input, 2 * input) }
     }
 
+    /// One feature more than the input in each of two rows, if the input can be split.
+    pub fn gathered(input: usize, _: usize) -> Self {
+        let rows = Self::parts(input);
+        Self { extents: vec![("rows", rows)], ..Self::units(input, input + rows) }
+    }
+
     /// The last element of every row.
     pub fn sliced(input: usize, _: usize) -> Self {
         let rows = Self::parts(input);

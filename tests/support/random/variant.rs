@@ -25,9 +25,9 @@ pub struct Variant {
 }
 
 /// The activations that a cell is tested with. e^x and √x are used only where nothing has been summed: e^x overflows
-/// f32 above 88, and √x turns errors of sums near 0 into their roots.
+/// f32 above 88, √x turns errors of sums near 0 into their roots, and ln x is steeper still.
 fn activations(kind: CellKind) -> impl Iterator<Item = Activation> {
-    let apart = |known: Activation| matches!(known, Activation::Exp | Activation::Sqrt);
+    let apart = |known: Activation| matches!(known, Activation::Exp | Activation::Sqrt | Activation::Log { .. });
     Activation::ALL.into_iter().filter(move |&known| !apart(known) || kind == CellKind::Activation)
 }
 
@@ -263,6 +263,7 @@ impl Variant {
             CellKind::Slice => vec![Self::new(kind, &[]).fit(Fit::sliced)],
             CellKind::WindowDense => vec![Self::new(kind, &[]).fit(Fit::recent)],
             CellKind::WindowDepthwise => vec![Self::new(kind, &[]).fit(Fit::recent_channels)],
+            CellKind::Gather => vec![Self::new(kind, &[]).fit(Fit::gathered)],
             _ => panic!("no variants of {}", kind.spec().name),
         }
     }

@@ -50,6 +50,15 @@ impl Budget {
         budget
     }
 
+    /// Adds a second file of `len` bytes, which are about to be in memory.
+    pub fn widen(&mut self, len: u64) {
+        if ALLOWED.load(Ordering::Relaxed) == 0 {
+            self.given = self.given.saturating_add(len.saturating_mul(RATIO));
+            self.left = self.left.saturating_add(len.saturating_mul(RATIO));
+        }
+        self.left = self.left.saturating_sub(len);
+    }
+
     /// Number of bytes that are left.
     pub fn left(&self) -> usize {
         usize::try_from(self.left).unwrap_or(usize::MAX)

@@ -206,6 +206,22 @@ pub struct Unroll {
     /// Whether the state is carried from one window to the next; otherwise each window starts at zero.
     #[serde(default)]
     pub stateful: bool,
+    /// Whether each row has a state of its own, which is carried from step to step. Requires `stateful` and neither
+    /// direction backwards.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub apart: bool,
+}
+
+impl Unroll {
+    /// `steps` rows in order, with one state that is not carried on.
+    pub fn over(steps: usize) -> Self {
+        Self { steps, read_backwards: false, write_backwards: false, stateful: false, apart: false }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde needs")]
+fn is_unset(flag: &bool) -> bool {
+    !flag
 }
 
 /// Division of a stream into runs of the network.

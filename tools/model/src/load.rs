@@ -62,6 +62,8 @@ pub struct Settings {
     pub shapes: BTreeMap<String, Vec<usize>>,
     /// Inputs of an ONNX graph that are weights or settings, and the files that hold them, or a number.
     pub binds: Vec<(String, PathBuf)>,
+    /// Outputs of an ONNX graph that are the next values of inputs.
+    pub states: BTreeMap<String, String>,
     /// File with one label on each line. By default, `labels.txt` beside the model is read if the model has no labels.
     pub labels: Option<PathBuf>,
     /// Whether a model over windows steps row by row.
@@ -107,10 +109,11 @@ pub fn image_and_inputs(
     let index = index_of(path);
     let path = index.as_deref().unwrap_or(path);
     if is_image(path)? {
-        let Settings { arch, window, shapes, binds, stream, .. } = settings;
-        if arch.is_some() || window.is_some() || !shapes.is_empty() || !binds.is_empty() || *stream {
+        let Settings { arch, window, shapes, binds, states, stream, .. } = settings;
+        let has_ports = !shapes.is_empty() || !binds.is_empty() || !states.is_empty();
+        if arch.is_some() || window.is_some() || has_ports || *stream {
             let holds = "is a flash image, which holds its architecture";
-            return setting(path, format!("{holds}: leave --arch, --window, --shape, --bind and --stream out"));
+            return setting(path, format!("{holds}: leave --arch, --window, --shape, --bind, --state and --stream out"));
         }
         let bytes = read_bytes(path)?;
         let buffer = ImageBuffer::new(&bytes);
@@ -255,6 +258,7 @@ pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> 
 pub fn options(settings: &Settings) -> Result<Options, DataError> {
     let mut options = Options::new(settings.arch.as_deref(), settings.window)?;
     options.onnx.shapes.clone_from(&settings.shapes);
+    options.onnx.states.clone_from(&settings.states);
     for (name, file) in &settings.binds {
         if let Some(number) = number(file) {
             options.onnx.bound.insert(name.clone(), Tensor { shape: Vec::new(), data: vec![number] });

@@ -7,7 +7,7 @@ use half::f16;
 use sha2::{Digest, Sha256};
 use tidegate::internals::{
     activation::Activation,
-    cell::{ActivationSpec, CellKind},
+    cell::{ActivationSpec, CellKind, Storage},
     image::field::ALIGNMENT,
     node::Unroll,
     write::{ImageWriter, NodeRecord, PortRecord, nodes_header, ports_bytes, write_ports},
@@ -19,7 +19,7 @@ use tidegate::{
 use crate::canonical::{self, Canonical, Node, cols, image_rows};
 use crate::error::ModelError;
 use crate::in_place::in_place;
-use crate::quantize::{QuantizeError, QuantizedNode, Ranges, Scales, byte};
+use crate::quantize::{QuantizeError, QuantizedNode, Ranges, Scales, byte, index_bytes};
 
 /// Why a canonical model cannot be packed.
 #[derive(Debug, thiserror::Error)]
@@ -281,6 +281,7 @@ fn append_record(
             read_backwards: unroll.read_backwards,
             write_backwards: unroll.write_backwards,
             stateful: unroll.stateful,
+            apart: unroll.apart,
         }),
         output_slot: slots.of(&node.name),
         slots: &slots_read,
@@ -314,6 +315,10 @@ fn pack_tensors(
         let rows = image_rows(node, spec, tensor, &model.tensors);
         if !rows.iter().all(|value| value.is_finite()) {
             return Err(PackError::SumOutOfRange { tensor: format!("{}.{}", node.name, tensor.name) });
+        }
+        if tensor.storage == Storage::Index {
+            weights.extend(index_bytes(&rows));
+            continue;
         }
         let cols = cols(node, spec, tensor);
         let narrow = tensor.cols.is_some() && numeric == Numeric::F16;

@@ -89,7 +89,7 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, x: Option<&[i16]>, state: &mut [i
         requantize(node, rows, &sums, y);
         blocks = blocks.skip(rows.len());
     }
-    Some(node.extent(extent::LENGTH))
+    Some(usize::MAX)
 }
 
 fn requantize(node: &Node<'_>, rows: &[RowBlock], sums: &[[i32; 4]], y: &mut [i16]) {

@@ -60,5 +60,5 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, x: Option<&[i16]>, state: &mut [i
             *y = limits.hold(value);
         }
     }
-    Some(node.extent(extent::LENGTH))
+    Some(usize::MAX)
 }

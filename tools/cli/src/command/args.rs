@@ -49,6 +49,9 @@ pub struct ArchArgs {
     /// Value of an ONNX input that is a weight or a setting: a file or a number, as in sr=16000; repeatable
     #[arg(long, value_name = "NAME=FILE|NUMBER", value_parser = parse_bind)]
     pub bind: Vec<(String, PathBuf)>,
+    /// Output of an ONNX graph that is the next value of an input, as in cache=cache_out; repeatable
+    #[arg(long, value_name = "INPUT=OUTPUT", value_parser = parse_state)]
+    pub state: Vec<(String, String)>,
 }
 
 impl ArchArgs {
@@ -58,6 +61,7 @@ impl ArchArgs {
             window: self.window,
             shapes: self.shape.iter().cloned().collect(),
             binds: self.bind.clone(),
+            states: self.state.iter().cloned().collect(),
             ..Settings::default()
         }
     }
@@ -201,6 +205,13 @@ pub fn parse_schedule(text: &str) -> Result<canonical::Schedule, String> {
             Ok(canonical::Schedule::Windows { frames, every })
         }
         _ => Err(format!("write `endless`, or two numbers from 1 to {MAX_SIZE} as in 25/6")),
+    }
+}
+
+fn parse_state(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((input, output)) if !input.is_empty() && !output.is_empty() => Ok((input.to_owned(), output.to_owned())),
+        _ => Err("it must be INPUT=OUTPUT, as in cache=cache_out".to_owned()),
     }
 }
 

@@ -39,6 +39,7 @@ pub fn run(model: &ModelArgs, input: &Path, output: Option<&Path>, out: &mut dyn
     let mut tensors = read_tensors(input)?;
     let mut options = load::options(&model.arch.settings())?;
     options.onnx.offered.clone_from(&tensors);
+    options.onnx.folder = file.parent().map(Path::to_owned);
     let failed = |source: ImportError| LoadError::Import { path: file.clone(), source };
     let bytes = read_bounded(file).map_err(|error| DataError::io(file, "read", error))?;
     let bytes = bytes.ok_or_else(|| failed(ImportError::TooLarge { limit: MAX_FILE_BYTES }))?;

@@ -179,7 +179,8 @@ fn unroll_text(unroll: Unroll) -> String {
     let flags = [
         (unroll.read_backwards, ", read backwards"),
         (unroll.write_backwards, ", written backwards"),
-        (unroll.stateful, ", state carried on"),
+        (unroll.stateful && !unroll.apart, ", state carried on"),
+        (unroll.apart, ", each with a state of its own"),
     ];
     let flags: String = flags.into_iter().filter(|(set, _)| *set).map(|(_, text)| text).collect();
     format!("{} rows a step{flags}", unroll.steps)
@@ -211,6 +212,7 @@ fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
                     "read_backwards": unroll.read_backwards,
                     "write_backwards": unroll.write_backwards,
                     "stateful": unroll.stateful,
+                    "apart": unroll.apart,
                 })),
                 "params": object(params(model, &node)),
                 "activations": object(activations(&node)),

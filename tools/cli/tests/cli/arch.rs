@@ -125,7 +125,7 @@ fn an_invalid_or_unused_architecture_is_refused() {
     here.refuse(
         &of_image,
         "m.tgi",
-        &["holds its architecture: leave --arch, --window, --shape, --bind and --stream out"],
+        &["holds its architecture: leave --arch, --window, --shape, --bind, --state and --stream out"],
     );
     for file in ["model.ckpt", "model.ckpt.index", "model.ckpt.data-00000-of-00001"] {
         let over = ["import", "model.ckpt", "--arch", "arch.json", "-o", file];

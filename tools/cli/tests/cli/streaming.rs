@@ -141,7 +141,7 @@ fn stream_is_proposed_where_it_works_and_refused_by_name_elsewhere() {
     let packed = here.run(&["pack", &model, "-o", "whole.tgi"]);
     let said = String::from_utf8([packed.stdout, packed.stderr].concat()).unwrap();
     assert!(said.contains("every layer treats the rows of the window alike: --stream steps row by row"), "{said}");
-    let image = ["--arch, --window, --shape, --bind and --stream out"];
+    let image = ["--arch, --window, --shape, --bind, --state and --stream out"];
     here.refuse(&["inspect", "whole.tgi", "--stream"], "whole.tgi", &image);
     let steps = recorded("tflite");
     here.refuse(&["inspect", &steps, "--stream"], &steps, &["no convolution reads several rows of the input"]);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate::internals::{
     activation::Activation,
-    cell::{CellKind, CellSpec, Dim, Presence, Rule, Sizes},
+    cell::{CellKind, CellSpec, Dim, Presence, Rule, Sizes, Storage},
     image::field,
 };
 use tidegate::{DetectorSettings, front_end::MfccSettings};
@@ -91,6 +91,10 @@ impl Canonical {
                 None => continue,
                 Some(_) if tensor.presence != Presence::Optional && !tensor.presence.required(options) => continue,
                 Some(found) => check_tensor(&name, found, needed, node)?,
+            }
+            let is_index = spec.tensors.iter().any(|of| of.storage == Storage::Index && of.from == [tensor.name]);
+            if let (true, Some(found)) = (is_index, self.tensors.get(&name)) {
+                check_index(&name, found).map_err(refused)?;
             }
             known.insert(name);
         }
@@ -211,6 +215,9 @@ fn check_sizes(node: &Node, spec: &CellSpec, options: u32) -> Result<(), String>
         if CellKind::from_name(spec.name).is_some_and(CellKind::is_buffered) {
             return Err(format!("a {} cannot be unrolled", spec.name));
         }
+        if unroll.apart && (!unroll.stateful || unroll.read_backwards || unroll.write_backwards) {
+            return Err("rows apart must be stateful and not backwards".to_owned());
+        }
     }
     if let Some(name) = node.extents.keys().find(|name| !spec.extents.iter().any(|known| known.name == *name)) {
         return Err(format!("cell {:?} has no extent {name:?}", spec.name));
@@ -285,6 +292,18 @@ fn check_tensor(name: &str, tensor: &Tensor, needed: Vec<usize>, node: &Node) ->
     match tensor.data.iter().position(|value| !value.is_finite()) {
         Some(index) => Err(ModelError::NotFinite { tensor: name.to_owned(), value: tensor.data[index], index }),
         None => Ok(()),
+    }
+}
+
+/// Checks that a tensor holds positions.
+fn check_index(name: &str, tensor: &Tensor) -> Result<(), String> {
+    let is_position = |value: &f32| value.fract() == 0.0 && (0.0..=f32::from(u16::MAX)).contains(value);
+    match tensor.data.iter().position(|value| !is_position(value)) {
+        None => Ok(()),
+        Some(at) => {
+            let (value, most) = (tensor.data[at], u16::MAX);
+            Err(format!("{name} holds {value} at {at}, but must hold whole numbers from 0 to {most}"))
+        }
     }
 }
 

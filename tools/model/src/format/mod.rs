@@ -99,7 +99,8 @@ pub fn import_with(path: &Path, options: &Options) -> Result<Imported> {
         return checkpoint::import(&bytes, path, options);
     }
     let name = path.file_name().map_or_else(|| "a file".into(), |name| name.to_string_lossy());
-    import_bytes_with(&bytes, &name, options)
+    let onnx = onnx::Given { folder: path.parent().map(Path::to_owned), ..options.onnx.clone() };
+    import_bytes_with(&bytes, &name, &Options { onnx, ..options.clone() })
 }
 
 /// Like [`import`], from bytes; `name` becomes the model's `source`.

@@ -243,7 +243,15 @@ impl Network {
             read_backwards: direction != Direction::Forward,
             write_backwards: direction == Direction::Backward,
             stateful: !self.fresh,
+            apart: false,
         });
+        Source { rows, ..self.push(layer, inputs) }
+    }
+
+    /// Adds a layer that runs over the rows, each with a state of its own that is carried from step to step.
+    pub(crate) fn apart(&mut self, mut layer: Layer, inputs: &[&Source]) -> Source {
+        let rows = inputs.iter().find_map(|source| source.rows);
+        layer.unroll = rows.map(|steps| Unroll { stateful: true, apart: true, ..Unroll::over(steps) });
         Source { rows, ..self.push(layer, inputs) }
     }
 
@@ -325,7 +333,7 @@ impl Network {
             if let Some(unroll) = &mut node.unroll {
                 unroll.stateful = stateful;
             } else if let (Some(steps), false) = (rows, windowed) {
-                node.unroll = Some(Unroll { steps, read_backwards: false, write_backwards: false, stateful });
+                node.unroll = Some(Unroll { stateful, ..Unroll::over(steps) });
             }
             let remembers = CellKind::from_name(&node.cell).is_some_and(|kind| !kind.spec().states.is_empty());
             self.forgets |= self.fresh && remembers;
@@ -427,6 +435,11 @@ impl Network {
     pub fn output(&mut self, name: &str, from: &Source) {
         let size = from.size.saturating_mul(from.rows.unwrap_or(1));
         self.outputs.push(Port { name: name.to_owned(), size, from: from.name.clone(), rows: None });
+    }
+
+    /// The node that computes a value; `None` for an input.
+    pub(crate) fn node(&self, source: &Source) -> Option<&Node> {
+        self.nodes.iter().rev().find(|node| node.name == source.name)
     }
 
     /// Whether it has an input port of this name.

@@ -7,7 +7,10 @@
 //! has.
 
 mod conventions;
+mod delay;
 mod elementwise;
+mod external;
+mod gather;
 mod graph;
 mod interface;
 mod kernels;
@@ -20,15 +23,20 @@ mod moves;
 pub mod proto;
 mod recurrent;
 mod rewrite;
+mod size;
+mod states;
+mod transposed;
 mod value;
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 
 use self::graph::{GraphInput, Output, Session, Setup, Stop, is_whole};
 use self::interface::Ends;
 pub use self::interface::{Interface, InterfaceError};
 use self::proto::{GraphProto, ModelProto, ValueInfo};
+use self::states::AllDelays;
 use self::value::{Axis, Value};
 use super::{Imported, Options, refuse::err_if, refuse::unsupported_if};
 use crate::budget::Budget;
@@ -74,11 +82,21 @@ pub struct Given {
     pub bound: BTreeMap<String, Tensor>,
     /// Other tensors at hand, which are bound if a weight is needed.
     pub offered: BTreeMap<String, Tensor>,
+    /// Outputs that are the next values of inputs, by the names of the inputs: `--state`.
+    pub states: BTreeMap<String, String>,
+    /// The folder of the model, for values that are in a file beside it.
+    pub folder: Option<PathBuf>,
 }
 
 impl Given {
     /// No information.
-    pub const NONE: Self = Self { shapes: BTreeMap::new(), bound: BTreeMap::new(), offered: BTreeMap::new() };
+    pub const NONE: Self = Self {
+        shapes: BTreeMap::new(),
+        bound: BTreeMap::new(),
+        offered: BTreeMap::new(),
+        states: BTreeMap::new(),
+        folder: None,
+    };
 }
 
 /// Imports the model in the bytes of a file, with the mapping of its graph's tensors.
@@ -91,6 +109,11 @@ pub fn open(bytes: &[u8], name: &str, options: &Options) -> Result<(Imported, In
     let mut model = proto::decode(bytes, &mut budget)?;
     graph_of(&model)?;
     let version = version(&model)?;
+    let mut len = bytes.len();
+    if let Some(graph) = &mut model.graph {
+        refuse_quantized(graph)?;
+        len = len.saturating_add(external::read(graph, options.onnx.folder.as_deref(), &mut budget)?);
+    }
     let mut initializers = HashMap::new();
     for tensor in model.graph.iter_mut().flat_map(|graph| &mut graph.initializer) {
         initializers.insert(tensor.name.clone(), graph::initializer(tensor, &mut budget)?);
@@ -101,7 +124,7 @@ pub fn open(bytes: &[u8], name: &str, options: &Options) -> Result<(Imported, In
         rewrite::rewrite(graph, &mut initializers, &mut budget)?;
     }
     let graph = graph_of(&model)?;
-    let (work, len) = (Cell::new(MAX_WORK), bytes.len());
+    let work = Cell::new(MAX_WORK);
     let reader = Reader { graph, version, options, name, initializers, budget, len, work };
     let mut learnt = Learnt::default();
     let built = match reader.build(&mut learnt, false, STAND_INS[0]) {
@@ -131,6 +154,23 @@ pub fn open(bytes: &[u8], name: &str, options: &Options) -> Result<(Imported, In
 
 pub(super) fn import(bytes: &[u8], name: &str, options: &Options) -> Result<Imported> {
     Ok(open(bytes, name, options)?.0)
+}
+
+/// Refuses a model that ONNX Runtime quantized.
+fn refuse_quantized(graph: &GraphProto) -> Result<()> {
+    let is_quantized = |op: &str| {
+        ["QuantizeLinear", "DequantizeLinear", "ConvInteger", "MatMulInteger"].contains(&op)
+            || op.starts_with("QLinear")
+            || op.starts_with("DynamicQuantize")
+            || op.starts_with("QAttention")
+    };
+    match graph.node.iter().find(|node| is_quantized(&node.op_type)) {
+        None => Ok(()),
+        Some(node) => Err(ImportError::Refused {
+            found: format!("it was quantized by onnxruntime (op {})", one_line(&node.op_type)),
+            advice: "import the float model that it was made from: pack quantizes it",
+        }),
+    }
 }
 
 fn graph_of(model: &ModelProto) -> Result<&GraphProto> {
@@ -164,6 +204,10 @@ struct Learnt {
     roles: BTreeMap<Axis, Role>,
     /// Inputs that are weights.
     constants: Vec<String>,
+    /// States that are delays of layer outputs.
+    delays: AllDelays,
+    /// States that are inputs and outputs of the network.
+    ports: BTreeSet<String>,
 }
 
 struct Reader<'a> {
@@ -330,13 +374,33 @@ impl Reader<'_> {
                 inputs,
                 bound,
                 roles: &learnt.roles,
+                delays: &learnt.delays,
+                ports: &learnt.ports,
+                states: &self.options.onnx.states,
                 windowed,
                 work: &self.work,
             };
-            let mut session = Session::new(setup, self.budget.clone(), Budget::of_file(self.len));
-            let read = session.read().and_then(|outputs| session.finish(&outputs).map(|ends| (outputs, ends)));
-            let (outputs, ends) = match read {
+            let mut budget = self.budget.clone();
+            let kept = learnt.delays.values().map(|of| of.elements.len()).sum();
+            budget.take(kept, states::KEPT)?;
+            let mut session = Session::new(setup, budget, Budget::of_file(self.len));
+            let read = session.read().and_then(|outputs| {
+                let pairs = session.check_states(&outputs)?;
+                let ends = session.finish(&outputs)?;
+                Ok((outputs, ends, pairs))
+            });
+            let (outputs, ends, pairs) = match read {
                 Ok(read) => read,
+                Err(Stop::Delays(delays)) => {
+                    learnt.delays = delays;
+                    continue;
+                }
+                Err(Stop::Port(input)) => {
+                    let name = variable[input].name.clone();
+                    learnt.delays.remove(&name);
+                    learnt.ports.insert(name);
+                    continue;
+                }
                 Err(Stop::Learnt(axis, role)) => {
                     learnt.roles.insert(axis, role);
                     continue;
@@ -383,7 +447,11 @@ impl Reader<'_> {
                     notes.push(format!("dimension 0 of input {:?} is open: assumed to be 1", input.name));
                 }
             }
-            return self.built(session, &outputs, ends, notes);
+            for (input, delays) in &learnt.delays {
+                let [input, output] = [input, &delays.output].map(|name| one_line(name));
+                notes.push(format!("{input:?} and {output:?} are a state that the network keeps, from zero on"));
+            }
+            return self.built(session, &outputs, ends, &pairs, notes);
         }
         Err(malformed("its inputs are used in too many ways".into()))
     }
@@ -405,13 +473,21 @@ impl Reader<'_> {
         Ok(error)
     }
 
-    fn built(&self, session: Session<'_>, outputs: &[Output], ends: Ends, notes: Vec<String>) -> Result<Built> {
-        let interface = Interface::new(&session, outputs, &ends, self.graph);
+    fn built(
+        &self,
+        session: Session<'_>,
+        outputs: &[Output],
+        ends: Ends,
+        pairs: &[(usize, usize)],
+        mut notes: Vec<String>,
+    ) -> Result<Built> {
+        let interface = Interface::new(&session, outputs, &ends, pairs, self.graph);
         let known = |axis: &Axis| session.setup.inputs[axis.0].said[axis.1];
         let times = session.setup.roles.iter().filter(|(_, role)| **role == Role::Time).map(|(axis, _)| known(axis));
         let frames = times.flatten().max().and_then(|steps| u32::try_from(steps).ok()).filter(|&steps| steps > 1);
         let per_window = interface.is_late() && !session.setup.windowed;
         let mut model = session.network.model(format!("{}, ONNX", self.name))?;
+        notes.extend(size::note(&model, session.floats));
         if let (Some(frames), true) = (frames, per_window) {
             model.architecture.schedule = Schedule::Windows { frames, every: frames };
             model.validate()?;

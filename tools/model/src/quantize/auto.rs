@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
 pub fn is_steep(name: &str, model: &Canonical) -> bool {
     let mut nodes = model.architecture.nodes.iter().filter(|node| {
         let count = CellKind::from_name(&node.cell).map_or(0, |kind| kind.spec().activations.len());
-        (0..count).any(|index| activation(node, index) == Activation::Sqrt)
+        (0..count).any(|index| matches!(activation(node, index), Activation::Sqrt | Activation::Log { .. }))
     });
     nodes.any(|node| node.name == name || node.inputs.iter().any(|input| input == name))
 }

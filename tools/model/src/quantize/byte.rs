@@ -10,7 +10,7 @@ use tidegate::internals::{
 };
 use tidegate::{Layout, Numeric};
 
-use super::node::{QuantizedNode, to_bytes};
+use super::node::{QuantizedNode, index_bytes, to_bytes};
 use super::{QuantizeError, Scales};
 use crate::canonical::{Canonical, Integers, Node, Tensor, dim, image_rows};
 
@@ -51,7 +51,7 @@ pub fn quantized(node: &Node, model: &Canonical, layout: Layout) -> Result<Quant
     let none = Integers::default();
     let given = match model.architecture.integers.get(&node.name) {
         Some(given) => given,
-        None if integer.numbers.is_empty() && integer.tensors.is_empty() => &none,
+        None if integer.numbers.is_empty() && integer.tensors.iter().all(is_moved) => &none,
         None => return Err(QuantizeError::NotInIntegers { value: node.name.clone() }),
     };
     let options = options | tabulated(integer, given);
@@ -84,6 +84,11 @@ fn tabulated(integer: &IntegerSpec, given: &Integers) -> u32 {
         _ => 0,
     };
     integer.tensors.iter().map(bits).fold(0, |all, bits| all | bits)
+}
+
+/// Whether a tensor holds no numbers of the model, so that it needs no integers.
+fn is_moved(tensor: &TensorSpec) -> bool {
+    tensor.storage == Storage::Index
 }
 
 /// Whether limits alone make an activation.
@@ -123,6 +128,7 @@ impl Layer<'_> {
                 values.resize(values.len().next_multiple_of(4), 0);
                 Ok(values.into_iter().flat_map(i16::to_le_bytes).collect())
             }
+            Storage::Index => Ok(index_bytes(&image_rows(self.node, self.spec, tensor, &self.model.tensors))),
             _ => Err(format!(" with {}", tensor.name)),
         }
     }

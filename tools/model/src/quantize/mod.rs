@@ -30,6 +30,7 @@ mod terms;
 pub use choose::{Goal, choose, wide_layers};
 pub use kept::{Kept, KeptWeight};
 pub use node::QuantizedNode;
+pub(crate) use node::index_bytes;
 pub use ranges::{Elements, Ranges};
 pub use report::{Decisions, LEAST_SNR_DB, Report, Row, Weakest, is_poor, weakest, weight_bits};
 pub use scales::Scales;

@@ -398,6 +398,7 @@ impl Quantizer<'_> {
                 to_bytes(&values)
             }
             Storage::Addends => self.words(tensor, &[Unit::Output], f64::from(1 << RESCALED_BITS), MOST_SUM)?,
+            Storage::Index => index_bytes(&self.image_rows(tensor)),
             // All but the first exist only in the numeric `i8`.
             Storage::F32 | Storage::Requantized { .. } | Storage::Starts { .. } | Storage::Taps | Storage::Values => {
                 Vec::new()
@@ -446,6 +447,13 @@ fn unbounded_gate(node: &Node, rules: &Quantization) -> Option<Activation> {
     let gates = rules.activations.iter().enumerate().filter(|(_, role)| **role == Role::Gate);
     let bounded = |gate: &Activation| matches!(gate, Activation::Sigmoid | Activation::HardSigmoid { .. });
     gates.map(|(index, _)| activation(node, index)).find(|gate| !bounded(gate))
+}
+
+/// The bytes of positions in the input, padded to whole blocks of four.
+pub(crate) fn index_bytes(positions: &[f32]) -> Vec<u8> {
+    let mut positions: Vec<u16> = positions.iter().map(|&position| position as u16).collect();
+    positions.resize(positions.len().next_multiple_of(4), 0);
+    positions.into_iter().flat_map(u16::to_le_bytes).collect()
 }
 
 pub(super) fn to_bytes(words: &[i32]) -> Vec<u8> {

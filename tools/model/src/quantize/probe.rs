@@ -67,7 +67,7 @@ impl<'p> Probing<'p> {
             let Probe { at, node, image } = probe;
             let model = image.model()?;
             let (memory, scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
-            let (hidden, y) = (vec![0.0; node.output_size], vec![0.0; model.output_size()]);
+            let (hidden, y) = (vec![0.0; node.output_size * node.steps()], vec![0.0; model.output_size()]);
             Ok::<_, ImageError>(One { at: *at, node, name: probe.name(), model, memory, scratch, hidden, y })
         };
         let read = probes.iter().flat_map(|probe| &probe.node.inputs).map(|name| (name.as_str(), Vec::new()));
@@ -104,8 +104,8 @@ impl One<'_> {
         mut see: impl FnMut(&str, &[f32]),
     ) -> Result<(), StepError> {
         let Self { node, model, .. } = self;
-        let usual = Unroll { steps: 1, read_backwards: false, write_backwards: false, stateful: true };
-        let Unroll { steps, read_backwards, write_backwards, stateful } = node.unroll.unwrap_or(usual);
+        let usual = Unroll { stateful: true, ..Unroll::over(1) };
+        let Unroll { steps, read_backwards, write_backwards, stateful, apart } = node.unroll.unwrap_or(usual);
         if !stateful {
             self.hidden.fill(0.0);
         }
@@ -118,12 +118,15 @@ impl One<'_> {
             }
             let mut state = State::new(model, &mut self.memory).expect("the memory has the model's own length");
             if let Some(hidden) = state.part_mut(model, &node.name, "hidden") {
-                hidden.copy_from_slice(&self.hidden);
+                let from = if apart { step * hidden.len() } else { 0 };
+                hidden.copy_from_slice(&self.hidden[from..][..hidden.len()]);
             }
             let _ = model.step_f32(&mut state, &mut self.scratch, &x, &mut self.y)?;
             // An LSTM whose cell state was 0 holds the candidate in its cell state.
             see(&self.name, state.part(model, &node.name, "cell_state").unwrap_or(&self.y));
-            self.hidden.copy_from_slice(&given[row(write_backwards) * node.output_size..][..node.output_size]);
+            let to = if apart { step * node.output_size } else { 0 };
+            let own = &mut self.hidden[to..to + node.output_size];
+            own.copy_from_slice(&given[row(write_backwards) * node.output_size..][..node.output_size]);
         }
         Ok(())
     }

@@ -5,9 +5,9 @@ use tidegate::internals::{activation::Activation, cell::CellKind};
 
 use super::made::{Layered, Made, MadeOf, Operand};
 use super::value::{Element, Value, both, inverse};
-use super::{graph::PADDED, graph::Session, graph::Stop, moves::needed};
+use super::{graph::PADDED, graph::Session, graph::Stop, moves::given, moves::needed};
 use crate::canonical::Tensor;
-use crate::format::{layer::Layer, refuse::fail_if};
+use crate::format::{layer::Layer, network::Source, refuse::fail_if};
 
 /// A gain and a shift.
 pub(super) type Affine = (f32, f32);
@@ -81,8 +81,9 @@ impl Session<'_> {
             return Ok(known);
         }
         let pending = self.pending_layer(made).map(|(layered, _)| layered.layer.clone());
-        let result = match pending.filter(is_linear) {
-            Some(layer) => self.variant(made, layer.activation("activation", activation))?,
+        let folded = pending.and_then(|layer| self.folded(made, layer, activation));
+        let result = match folded {
+            Some(layer) => self.variant(made, layer)?,
             None => {
                 let operand = self.whole_output(made)?;
                 let layer = Layer::new(CellKind::Activation, operand.width, operand.width);
@@ -93,17 +94,50 @@ impl Session<'_> {
         Ok(result)
     }
 
+    /// The layer with an activation folded in, if it is linear or an affine activation.
+    fn folded(&self, made: Made, layer: Layer, activation: Activation) -> Option<Layer> {
+        if is_linear(&layer) {
+            return Some(layer.activation("activation", activation));
+        }
+        let &Activation::Affine { alpha, beta } = layer.activations.get("activation")? else { return None };
+        let both = match activation {
+            Activation::Affine { alpha: gain, beta: shift } => {
+                Activation::Affine { alpha: gain * alpha, beta: gain * beta + shift }
+            }
+            Activation::Log { alpha: 1.0, beta: 0.0 } if alpha >= 0.0 && beta >= 0.0 && self.is_not_negative(made) => {
+                Activation::Log { alpha, beta }
+            }
+            _ => return None,
+        };
+        (layer.kind == CellKind::Activation).then(|| layer.activation("activation", both))
+    }
+
+    /// Whether the layer of a pending output reads values that are never negative.
+    fn is_not_negative(&self, made: Made) -> bool {
+        let sources = self.pending_layer(made).map_or(&[][..], |(_, sources)| sources);
+        let root = |source: &Source| {
+            let node = self.network.node(source)?;
+            let name = node.activations.get("activation")?;
+            Some(matches!(name.as_str(), "relu" | "relu6" | "sigmoid" | "sqrt" | "exp" | "softplus"))
+        };
+        !sources.is_empty() && sources.iter().all(|source| root(source) == Some(true))
+    }
+
     pub(super) fn binary(&mut self, op: &str, inputs: &[Option<Value>]) -> Result<Value, Stop> {
         self.attributes("")?;
         let (mut a, mut b) = (needed(inputs, 0)?, needed(inputs, 1)?);
         fail_if(inputs.len() != 2, "it has more than two inputs")?;
         let shape = both(&a.shape, &b.shape)?;
         self.room(&shape, false)?;
-        if a.is_constant() && matches!(op, "Add" | "Mul" | "Max") {
+        if a.is_constant() && matches!(op, "Add" | "Mul" | "Max" | "Min") {
             (a, b) = (b, a);
         }
         if !b.is_constant() && a.is_constant() {
             return match op {
+                "Div" => {
+                    let (a, b) = (a.broadcast(&shape)?, b.broadcast(&shape)?);
+                    self.merge("divide", &a, &b)
+                }
                 "Sub" => {
                     let less = self.affine(&b.broadcast(&shape)?, |_| (-1.0, 0.0))?;
                     let numbers = a.broadcast(&shape)?.known_floats()?;
@@ -121,6 +155,13 @@ impl Session<'_> {
                 "Mul" => self.affine(&a, |k| (numbers[k], 0.0)),
                 "Div" => self.affine(&a, |k| (1.0 / numbers[k], 0.0)),
                 "Max" if numbers.iter().all(|&value| value == 0.0) => self.activated(&a, Activation::Relu),
+                "Max" => self.at_least(&a, &numbers),
+                "Min" => {
+                    let less = self.affine(&a, |_| (-1.0, 0.0))?;
+                    let numbers: Vec<f32> = numbers.iter().map(|number| -number).collect();
+                    let most = self.at_least(&less, &numbers)?;
+                    self.affine(&most, |_| (-1.0, 0.0))
+                }
                 "Pow" if numbers.iter().all(|&value| value == 1.0) => Ok(a),
                 "Pow" if numbers.iter().all(|&value| value == 0.5) => self.activated(&a, Activation::Sqrt),
                 "Pow" if numbers.iter().all(|&value| value == 2.0) => self.squared(&a),
@@ -131,7 +172,13 @@ impl Session<'_> {
             "Add" => self.merge("add", &a, &b),
             "Mul" if a.elements() == b.elements() => self.squared(&a),
             "Mul" => self.merge("multiply", &a, &b),
+            "Div" => self.merge("divide", &a, &b),
             "Max" => self.merge("maximum", &a, &b),
+            "Min" => {
+                let (a, b) = (self.affine(&a, |_| (-1.0, 0.0))?, self.affine(&b, |_| (-1.0, 0.0))?);
+                let most = self.merge("maximum", &a, &b)?;
+                self.affine(&most, |_| (-1.0, 0.0))
+            }
             "Sub" => {
                 let less = self.affine(&b, |_| (-1.0, 0.0))?;
                 self.merge("add", &a, &less)
@@ -140,7 +187,79 @@ impl Session<'_> {
         }
     }
 
-    fn merge(&mut self, how: &'static str, a: &Value, b: &Value) -> Result<Value, Stop> {
+    /// max(x, least), as least + relu(x - least).
+    fn at_least(&mut self, x: &Value, least: &[f32]) -> Result<Value, Stop> {
+        let above = self.affine(x, |k| (1.0, -least[k]))?;
+        let above = self.activated(&above, Activation::Relu)?;
+        self.affine(&above, |k| (1.0, least[k]))
+    }
+
+    /// |x|, as the greater of x and -x.
+    pub(super) fn magnitude(&mut self, inputs: &[Option<Value>]) -> Result<Value, Stop> {
+        self.attributes("")?;
+        let x = needed(inputs, 0)?;
+        let less = self.affine(&x, |_| (-1.0, 0.0))?;
+        self.merge("maximum", &x, &less)
+    }
+
+    pub(super) fn reciprocal(&mut self, inputs: &[Option<Value>]) -> Result<Value, Stop> {
+        self.attributes("")?;
+        let x = needed(inputs, 0)?;
+        let ones = Value::floats(x.shape.clone(), vec![1.0; x.len()]).with_axes(x.axes.clone());
+        self.merge("divide", &ones, &x)
+    }
+
+    /// x, or the slope times x below 0: with one slope a leaky ReLU, otherwise relu(x) - slope ⊙ relu(-x).
+    pub(super) fn p_relu(&mut self, inputs: &[Option<Value>]) -> Result<Value, Stop> {
+        self.attributes("")?;
+        let x = needed(inputs, 0)?;
+        let slope = self.known(&needed(inputs, 1)?, "slope")?;
+        let slopes = Value::floats(slope.shape, slope.data).broadcast(&x.shape)?.known_floats()?;
+        let first = slopes.first().copied().unwrap_or(0.0);
+        if slopes.iter().all(|&slope| slope == first) {
+            return self.activated(&x, Activation::LeakyRelu { alpha: first });
+        }
+        let above = self.activated(&x, Activation::Relu)?;
+        let below = self.affine(&x, |_| (-1.0, 0.0))?;
+        let below = self.activated(&below, Activation::Relu)?;
+        let below = self.affine(&below, |k| (-slopes[k], 0.0))?;
+        self.merge("add", &above, &below)
+    }
+
+    /// A clamp to the usual limits of an activation, or to any others.
+    pub(super) fn clip(&mut self, inputs: &[Option<Value>]) -> Result<Value, Stop> {
+        let x = needed(inputs, 0)?;
+        let attributes = self.attributes("min max")?;
+        let limit = |at: usize, name: &str, default: f32| -> Result<f32, Stop> {
+            match given(inputs, at) {
+                None => Ok(attributes.float(name, default)?),
+                Some(value) => match *self.known(&value, name)?.data {
+                    [limit] if !limit.is_nan() => Ok(limit),
+                    _ => Err(format!("{name} is not one number").into()),
+                },
+            }
+        };
+        let (min, max) = (limit(1, "min", f32::MIN)?, limit(2, "max", f32::MAX)?);
+        fail_if(min >= max, format_args!("it clips to min = {min:e} and max = {max:e}"))?;
+        let activation = match (min, max) {
+            (0.0, 6.0) => Activation::Relu6,
+            (-1.0, 1.0) => Activation::HardTanh,
+            (0.0, 1.0) => Activation::HardSigmoid { alpha: 1.0, beta: 0.0 },
+            (0.0, max) if max >= f32::MAX => Activation::Relu,
+            _ => {
+                let x = if min > f32::MIN { self.at_least(&x, &vec![min; x.len()])? } else { x };
+                if max >= f32::MAX {
+                    return Ok(x);
+                }
+                let rest = self.affine(&x, |_| (-1.0, max))?;
+                let rest = self.activated(&rest, Activation::Relu)?;
+                return self.affine(&rest, |_| (-1.0, max));
+            }
+        };
+        self.activated(&x, activation)
+    }
+
+    pub(super) fn merge(&mut self, how: &'static str, a: &Value, b: &Value) -> Result<Value, Stop> {
         let time = self.steps_axis(a).or_else(|| self.steps_axis(b));
         let order = self.others(a, time, &[]);
         let all: Vec<usize> = time.into_iter().chain(order.iter().copied()).collect();

@@ -2,11 +2,13 @@
 //! network can be built.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use super::gather::Moved;
 use super::made::{Made, MadeOf, Operand, StateOf};
 use super::proto::{AttributeProto, GraphProto, NodeProto, TensorProto, kind};
-use super::value::{Axis, Element, Value, constant, elem, len};
+use super::states::{AllDelays, Key, depths};
+use super::value::{Axis, Data, Element, Value, constant, elem, len};
 use super::{Lens, Role};
 use crate::format::{network::Network, refuse::err_if, refuse::fail_if};
 use crate::{budget::Budget, canonical::Tensor, data::one_line, error::ImportError};
@@ -30,6 +32,10 @@ pub(super) enum Stop {
     Learnt(Axis, Role),
     /// This input must be a constant.
     Constant(usize),
+    /// These states are delays. Reading starts again with this knowledge.
+    Delays(AllDelays),
+    /// This state depends on itself within a step, so that it is an input and an output of the network.
+    Port(usize),
     /// This input selects a part of the graph: it is compared with this number.
     Choice(usize, i64),
 }
@@ -67,6 +73,12 @@ pub(super) struct Setup<'a> {
     pub roles: &'a BTreeMap<Axis, Role>,
     /// Whether the network processes all steps at once.
     pub windowed: bool,
+    /// States that are delays.
+    pub delays: &'a AllDelays,
+    /// States that are inputs and outputs of the network.
+    pub ports: &'a BTreeSet<String>,
+    /// Pairs of an input and an output that the user names as states.
+    pub states: &'a BTreeMap<String, String>,
     /// Work that is left for all readings.
     pub work: &'a Cell<usize>,
 }
@@ -78,13 +90,27 @@ pub(super) struct Session<'a> {
     node: Option<&'a NodeProto>,
     pub(super) network: Network,
     pub(super) made: Vec<MadeOf>,
+    /// The key of each output that a layer computes.
+    pub(super) keys: Vec<Option<Key>>,
+    pub(super) by_key: HashMap<Key, u32>,
+    /// The number of steps by which the output of a layer is delayed at most.
+    pub(super) depths: HashMap<Key, usize>,
+    /// The next key.
+    pub(super) key: Key,
+    /// Windows over outputs of layers, and the number of earlier steps that they hold.
+    pub(super) windows: HashMap<Key, (Made, usize)>,
     pub(super) ports: BTreeMap<u32, Made>,
     pub(super) states: Vec<StateOf>,
     pub(super) lens: Option<Lens>,
     /// Last outputs of layers over sequences, or first outputs if the flag is set.
     pub(super) ends: HashMap<(Made, bool), Made>,
+    /// Moved values, by a hash of their elements.
+    pub(super) moved: HashMap<u64, Vec<Moved>>,
     /// Activated and squared outputs of layers.
     pub(super) activated: HashMap<(Made, String), Made>,
+    /// Initializers that nodes have read, and their floats together.
+    pub(super) seen: HashSet<&'a str>,
+    pub(super) floats: usize,
     /// Memory for the values and layers of this reading.
     pub(super) budget: Budget,
     /// Memory for the network once the values are gone.
@@ -101,18 +127,26 @@ impl<'a> Session<'a> {
         let mut network = Network::new();
         network.fresh = true;
         Self {
-            setup,
             scopes: Vec::new(),
             node: None,
             network,
             made: Vec::new(),
+            keys: Vec::new(),
+            by_key: HashMap::new(),
+            depths: depths(setup.delays),
+            key: (0, 0),
+            windows: HashMap::new(),
             ports: BTreeMap::new(),
             states: Vec::new(),
             lens: None,
             ends: HashMap::new(),
+            moved: HashMap::new(),
+            seen: HashSet::new(),
+            floats: 0,
             activated: HashMap::new(),
             budget,
             packed,
+            setup,
         }
     }
 
@@ -158,7 +192,7 @@ impl<'a> Session<'a> {
         Ok(count)
     }
 
-    fn work(&self, count: usize) -> Result<(), Stop> {
+    pub(super) fn work(&self, count: usize) -> Result<(), Stop> {
         let left = self.setup.work.get().checked_sub(count);
         self.setup.work.set(left.ok_or_else(|| super::malformed("its values have too many elements".into()))?);
         Ok(())
@@ -211,11 +245,19 @@ impl<'a> Session<'a> {
 
     fn evaluate(&mut self, node: &'a NodeProto, depth: usize) -> Result<Vec<Value>, Stop> {
         err_if(!matches!(node.domain.as_str(), "" | "ai.onnx"), String::new)?;
+        self.key = (self.key.0 + 1, 0);
         let input = |name: &String| match name.as_str() {
             "" => Ok(None),
             name => self.value(name).map(Some).ok_or_else(|| format!("its input {name:?} is not computed by any node")),
         };
         let inputs = node.input.iter().map(input).collect::<Result<Vec<_>, _>>()?;
+        for name in node.input.iter().filter(|name| !name.is_empty()) {
+            if let Some(Value { data: Data::Floats(data), .. }) = self.setup.initializers.get(name)
+                && self.seen.insert(name)
+            {
+                self.floats += data.len();
+            }
+        }
         match node.op_type.as_str() {
             "If" => self.branch(node, &inputs, depth),
             op @ ("LSTM" | "GRU" | "RNN") => self.recurrent(op, &inputs),
@@ -224,6 +266,7 @@ impl<'a> Session<'a> {
                     return Ok(outputs);
                 }
                 if let Some(output) = self.computed(op, &inputs)? {
+                    self.floats += if op == "Constant" && !output.whole { output.len() } else { 0 };
                     return Ok(vec![output]);
                 }
                 self.layer(op, &inputs)
@@ -245,7 +288,11 @@ impl<'a> Session<'a> {
         fail_if(graph.output.len() < node.output.len(), format_args!("its {name} has {} outputs", graph.output.len()))?;
         let own =
             graph.initializer.iter().map(|tensor| Ok((tensor.name.clone(), initializer(tensor, &mut self.budget)?)));
-        self.scopes.push(own.collect::<Result<_, ImportError>>()?);
+        let own: HashMap<String, Value> = own.collect::<Result<_, ImportError>>()?;
+        for value in own.values() {
+            self.floats += if value.whole { 0 } else { value.len() };
+        }
+        self.scopes.push(own);
         self.nodes(graph, depth + 1)?;
         let outputs = graph.output.iter().map(|output| {
             let missing = || format!("output {:?} of its {name} is not computed by any node", output.name);

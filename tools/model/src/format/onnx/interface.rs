@@ -1,11 +1,12 @@
 //! Maps the tensors of a graph to the inputs and outputs of its network: by the graph's names, with all sequences of a
 //! batch and all steps at once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate::State;
+use tidegate::{Model, State};
 
 use super::graph::{GraphInput, Output, Session, Stop};
+use super::made::StateOf;
 use super::value::{Element, Value, strides};
 use super::{Lens, Role, proto::GraphProto};
 use crate::format::description::Tensors;
@@ -22,8 +23,7 @@ pub struct InterfaceError(String);
 pub struct Interface {
     inputs: Vec<InputTensor>,
     outputs: Vec<OutputTensor>,
-    /// States that tensors hold, by node and name.
-    states: Vec<(String, &'static str)>,
+    states: Vec<StateTensor>,
     lens: Option<Lens>,
     /// Names of the graph's weights and outputs, which may be given beside the inputs.
     others: BTreeSet<String>,
@@ -39,11 +39,33 @@ struct Layout {
     batch: Option<usize>,
 }
 
+/// A state that tensors hold.
+#[derive(Clone, Debug, PartialEq)]
+struct StateTensor {
+    node: String,
+    name: &'static str,
+    /// Elements of the state, of each row that has a state of its own.
+    units: usize,
+}
+
+impl StateTensor {
+    /// The position of an element among the values of a state of the model.
+    fn place(&self, model: &Model<'_>, at: usize) -> usize {
+        let (row, at) = (at / self.units.max(1), at % self.units.max(1));
+        let range = model.state_range_of_row(&self.node, self.name, row);
+        range.expect("the network has the states of the graph").start + at
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 struct InputTensor {
     layout: Layout,
     /// Number of the network's input.
     port: Option<usize>,
+    /// Number of the network's output that is the next value of this input.
+    fed: Option<usize>,
+    /// Whether the network keeps the value itself, from zero on.
+    inside: bool,
     /// Initial states: the number of each state and the positions of its elements.
     initial: Vec<(usize, Vec<usize>)>,
 }
@@ -61,6 +83,8 @@ enum From {
     Port(usize),
     /// Elements of final states: the number of a state and a position in it.
     States(Vec<(usize, usize)>),
+    /// A state that the network keeps.
+    Inside,
 }
 
 /// Sources of a graph's outputs, in order.
@@ -72,6 +96,10 @@ impl Session<'_> {
         let mut ends = Vec::new();
         let mut ports = 0;
         for output in outputs {
+            if self.setup.delays.values().any(|of| of.output == output.name) {
+                ends.push(From::Inside);
+                continue;
+            }
             let elements = output.value.elements();
             let of_state = |element: &Element| match *element {
                 Element::State(state, at) => Some((state as usize, at as usize)),
@@ -115,7 +143,13 @@ impl Session<'_> {
 }
 
 impl Interface {
-    pub(super) fn new(session: &Session<'_>, outputs: &[Output], ends: &Ends, graph: &GraphProto) -> Self {
+    pub(super) fn new(
+        session: &Session<'_>,
+        outputs: &[Output],
+        ends: &Ends,
+        pairs: &[(usize, usize)],
+        graph: &GraphProto,
+    ) -> Self {
         let role = |input: usize, role: Role| {
             let rank = session.setup.inputs[input].shape.len();
             (0..rank).find(|&axis| session.setup.roles.get(&(input, axis)) == Some(&role))
@@ -123,7 +157,8 @@ impl Interface {
         let input = |(k, input): (usize, &GraphInput)| {
             let (name, shape) = (input.name.clone(), input.shape.clone());
             let layout = Layout { name, shape, time: role(k, Role::Time), batch: role(k, Role::Batch) };
-            InputTensor { layout, port: None, initial: Vec::new() }
+            let inside = session.setup.delays.contains_key(&input.name);
+            InputTensor { layout, port: None, fed: None, inside, initial: Vec::new() }
         };
         let mut inputs: Vec<InputTensor> = session.setup.inputs.iter().enumerate().map(input).collect();
         // Ports are numbered in the order of their creation.
@@ -131,6 +166,11 @@ impl Interface {
         ports.sort_unstable();
         for (port, &(_, input)) in ports.iter().enumerate() {
             inputs[input as usize].port = Some(port);
+        }
+        for &(input, output) in pairs {
+            if let (Some(_), From::Port(port)) = (inputs[input].port, &ends.0[output]) {
+                inputs[input].fed = Some(*port);
+            }
         }
         for (state, of) in session.states.iter().enumerate() {
             if let Some((input, at)) = &of.initial {
@@ -146,12 +186,13 @@ impl Interface {
             },
             from: from.clone(),
         };
+        let state = |of: &StateOf| StateTensor { node: of.node.clone(), name: of.state, units: of.units };
         let others = graph.initializer.iter().map(|tensor| &tensor.name).chain(graph.output.iter().map(|of| &of.name));
         let others = others.chain(session.setup.bound.keys()).cloned().collect();
         Self {
             inputs,
             outputs: outputs.iter().zip(&ends.0).map(of).collect(),
-            states: session.states.iter().map(|of| (of.node.clone(), of.state)).collect(),
+            states: session.states.iter().map(state).collect(),
             lens: session.lens.clone(),
             others,
             windowed: session.setup.windowed,
@@ -160,7 +201,7 @@ impl Interface {
 
     /// The only input that is not a state.
     pub fn sole_input(&self) -> Option<&str> {
-        let mut ports = self.inputs.iter().filter(|input| input.port.is_some());
+        let mut ports = self.inputs.iter().filter(|input| input.port.is_some() && input.fed.is_none());
         match (ports.next(), ports.next()) {
             (Some(only), None) => Some(&only.layout.name),
             _ => None,
@@ -197,7 +238,8 @@ impl Interface {
         check_room(extent.steps.saturating_mul(extent.batch), kept)
             .map_err(|error| InterfaceError(error.to_string()))?;
         let empty = |of: &OutputTensor| Ok((of.layout.name.clone(), zeros(self.result_shape(of, &extent)?)));
-        let mut results = self.outputs.iter().map(empty).collect::<Result<Tensors, InterfaceError>>()?;
+        let outputs = || self.outputs.iter().filter(|output| output.from != From::Inside);
+        let mut results = outputs().map(empty).collect::<Result<Tensors, InterfaceError>>()?;
         let mut scratch = engine.scratch();
         for entry in 0..extent.batch {
             let mut memory = vec![0; model.state_words()];
@@ -205,22 +247,26 @@ impl Interface {
             for input in &self.inputs {
                 let Some(tensor) = tensors.get(&input.layout.name) else { continue };
                 for (number, at) in &input.initial {
-                    let (node, name) = &self.states[*number];
-                    let range = model.state_range(node, name).expect("the network has the states of the graph");
-                    for (value, &at) in state.values_mut()[range].iter_mut().zip(at) {
-                        *value = tensor.data[input.layout.place(&tensor.shape, entry, None, at)];
+                    let of = &self.states[*number];
+                    for (index, &at) in at.iter().enumerate() {
+                        let value = tensor.data[input.layout.place(&tensor.shape, entry, None, at)];
+                        state.values_mut()[of.place(model, index)] = value;
                     }
                 }
             }
             let steps = self.steps(entry, &extent, tensors)?;
             let rows = self.rows(entry, steps, &extent, tensors, &sizes);
+            let mut fed = self.fed(entry, tensors, &sizes);
             let mut given: Vec<Vec<f32>> = vec![Vec::new(); output_sizes.len()];
             let mut last: Vec<Vec<f32>> = output_sizes.iter().map(|&size| vec![0.0; size]).collect();
             for step in 0..=steps {
                 let mut out: Vec<&mut [f32]> = last.iter_mut().map(Vec::as_mut_slice).collect();
                 let stepped = if step < steps {
                     let row = |(rows, &size): (&Vec<f32>, &usize)| rows[step * size..(step + 1) * size].to_vec();
-                    let row: Vec<Vec<f32>> = rows.iter().zip(&sizes).map(row).collect();
+                    let mut row: Vec<Vec<f32>> = rows.iter().zip(&sizes).map(row).collect();
+                    for (port, value) in &fed {
+                        row[*port].clone_from(value);
+                    }
                     let row: Vec<&[f32]> = row.iter().map(Vec::as_slice).collect();
                     engine.step_observed(&mut state, &mut scratch, &row, &mut out, |_, _| ())
                 } else {
@@ -228,27 +274,55 @@ impl Interface {
                 };
                 if stepped.map_err(|error| InterfaceError(error.to_string()))?.has_output() {
                     given.iter_mut().zip(&last).for_each(|(given, row)| given.extend_from_slice(row));
+                    for input in &self.inputs {
+                        if let (Some(port), Some(output)) = (input.port, input.fed) {
+                            fed.entry(port).and_modify(|value| value.clone_from(&last[output]));
+                        }
+                    }
                 }
             }
-            for output in &self.outputs {
+            for output in outputs() {
                 let tensor = results.get_mut(&output.layout.name).expect("every output has a result");
                 match &output.from {
                     From::States(_) if steps == 0 => {}
+                    From::Inside => {}
                     From::States(states) => {
                         for (at, &(number, of)) in states.iter().enumerate() {
-                            let (node, name) = &self.states[number];
-                            let range = model.state_range(node, name).expect("the network has the states of the graph");
                             let place = output.layout.place(&tensor.shape, entry, None, at);
-                            tensor.data[place] = state.values()[range.start + of];
+                            tensor.data[place] = state.values()[self.states[number].place(model, of)];
                         }
                     }
                     From::Port(port) => {
-                        output.layout.fill(tensor, entry, &given[*port], steps, output_sizes[*port], &extent);
+                        let is_stream = extent.streamed && !extent.fed.contains(port);
+                        output.layout.fill(tensor, entry, &given[*port], steps, output_sizes[*port], is_stream);
                     }
                 }
             }
         }
         Ok(results)
+    }
+
+    /// Whether an input's value comes from an output of the step before; a given tensor is its first value.
+    fn is_fed(&self, input: &InputTensor, tensors: &Tensors) -> bool {
+        let steps = self.inputs.iter().any(|input| input.layout.time.is_some());
+        let own = |tensor: &Tensor| tensor.shape.len() == input.layout.shape.len();
+        input.fed.is_some() && input.port.is_some() && !steps && tensors.get(&input.layout.name).is_none_or(own)
+    }
+
+    /// The first values of the network's inputs that outputs feed.
+    fn fed(&self, entry: usize, tensors: &Tensors, sizes: &[usize]) -> BTreeMap<usize, Vec<f32>> {
+        let first = |input: &InputTensor| {
+            let port = input.port.filter(|_| self.is_fed(input, tensors))?;
+            let value = match tensors.get(&input.layout.name) {
+                None => vec![0.0; sizes[port]],
+                Some(tensor) => {
+                    let place = |k| input.layout.place(&tensor.shape, entry, None, k);
+                    (0..sizes[port]).map(|k| tensor.data[place(k)]).collect()
+                }
+            };
+            Some((port, value))
+        };
+        self.inputs.iter().filter_map(first).collect()
     }
 
     fn extent(&self, tensors: &Tensors) -> Result<Extent, InterfaceError> {
@@ -257,9 +331,12 @@ impl Interface {
         for (k, input) in self.inputs.iter().enumerate() {
             let layout = &input.layout;
             let Some(tensor) = tensors.get(&layout.name) else {
-                if input.port.is_some() || self.lens == Some(Lens::Input(k)) {
-                    let name = &layout.name;
-                    return Err(InterfaceError(format!("has no tensor {name:?}, which is an input of the graph")));
+                let needed = input.port.is_some() && !self.is_fed(input, tensors);
+                if needed || self.lens == Some(Lens::Input(k)) {
+                    let (name, hint) = (&layout.name, self.hint(input));
+                    return Err(InterfaceError(format!(
+                        "has no tensor {name:?}, which is an input of the graph{hint}"
+                    )));
                 }
                 continue;
             };
@@ -278,7 +355,7 @@ impl Interface {
                 _ => Ok(()),
             };
             let mut shape = tensor.shape.as_slice();
-            if input.port.is_some() && !timed {
+            if input.port.is_some() && !timed && !self.is_fed(input, tensors) {
                 let is_stream = shape.len() == layout.shape.len() + 1;
                 err_if(streamed.replace(is_stream).is_some_and(|before| before != is_stream), misfit)?;
                 if let ([first, rest @ ..], true) = (shape, is_stream) {
@@ -298,6 +375,12 @@ impl Interface {
                     agree(&mut steps, dim)?;
                 }
             }
+            if input.inside && tensor.data.iter().any(|&value| value != 0.0) {
+                let name = &layout.name;
+                return Err(InterfaceError(format!(
+                    "tensor {name:?} is not zero, but the network keeps this state itself, from zero on: leave it out"
+                )));
+            }
             if let Some(at) = tensor.data.iter().position(|value| !value.is_finite()) {
                 let (name, value) = (&layout.name, tensor.data[at]);
                 return Err(InterfaceError(format!("tensor {name:?} has {value} at {at}, but inputs must be finite")));
@@ -307,7 +390,23 @@ impl Interface {
         let streamed = streamed.unwrap_or(false);
         let several = || InterfaceError(format!("a stream of {batch} sequences at once: run them one by one"));
         err_if(streamed && batch > 1, several)?;
-        Ok(Extent { batch, steps: steps.unwrap_or(1), streamed })
+        let fed =
+            self.inputs.iter().filter(|input| self.is_fed(input, tensors)).filter_map(|input| input.fed).collect();
+        Ok(Extent { batch, steps: steps.unwrap_or(1), streamed, fed })
+    }
+
+    /// The output that may be the next value of an input, as a proposal.
+    fn hint(&self, input: &InputTensor) -> String {
+        let alike = |output: &&OutputTensor| {
+            output.layout.shape == input.layout.shape && output.layout.time == input.layout.time
+        };
+        match self.outputs.iter().find(alike) {
+            Some(output) if input.fed.is_none() => {
+                let (input, output) = (&input.layout.name, &output.layout.name);
+                format!("; if {output:?} is its next value, run with --state {input}={output}")
+            }
+            _ => String::new(),
+        }
     }
 
     /// Length of a sequence according to `sequence_lens`.
@@ -329,6 +428,10 @@ impl Interface {
     fn rows(&self, entry: usize, steps: usize, extent: &Extent, tensors: &Tensors, sizes: &[usize]) -> Vec<Vec<f32>> {
         let mut rows = vec![Vec::new(); sizes.len()];
         for input in &self.inputs {
+            if let (Some(port), true) = (input.port, self.is_fed(input, tensors)) {
+                rows[port] = vec![0.0; steps * sizes[port]];
+                continue;
+            }
             let (Some(port), Some(tensor)) = (input.port, tensors.get(&input.layout.name)) else { continue };
             let layout = &input.layout;
             let size = sizes[port];
@@ -356,7 +459,7 @@ impl Interface {
         if let Some(axis) = layout.time {
             shape[axis] = extent.steps;
         }
-        if extent.streamed && matches!(output.from, From::Port(_)) {
+        if extent.streamed && matches!(output.from, From::Port(port) if !extent.fed.contains(&port)) {
             shape.insert(0, extent.steps);
         }
         Ok(shape)
@@ -372,6 +475,8 @@ struct Extent {
     steps: usize,
     /// Whether the steps are a dimension that the graph does not have.
     streamed: bool,
+    /// The network's outputs that feed inputs.
+    fed: BTreeSet<usize>,
 }
 
 impl Layout {
@@ -394,11 +499,11 @@ impl Layout {
     }
 
     /// Writes the network's output for a sequence into a tensor. Steps after the end of the sequence stay zero.
-    fn fill(&self, tensor: &mut Tensor, entry: usize, given: &[f32], steps: usize, size: usize, extent: &Extent) {
+    fn fill(&self, tensor: &mut Tensor, entry: usize, given: &[f32], steps: usize, size: usize, is_stream: bool) {
         let features: usize =
             self.shape.iter().enumerate().map(|(axis, &dim)| if Some(axis) == self.time { 1 } else { dim }).product();
         let shape = tensor.shape.clone();
-        if extent.streamed {
+        if is_stream {
             let all = tensor.data.len().min(given.len());
             tensor.data[..all].copy_from_slice(&given[..all]);
         } else if self.time.is_some() {

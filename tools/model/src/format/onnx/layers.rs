@@ -12,17 +12,27 @@ use crate::format::{layer::Layer, refuse::err_if, refuse::fail_if};
 impl Session<'_> {
     /// The outputs of a node that becomes a layer.
     pub(super) fn layer(&mut self, op: &str, inputs: &[Option<Value>]) -> Result<Vec<Value>, Stop> {
-        if let Some(activation) = self.activation(op, inputs)? {
+        if let Some(activation) = self.activation(op)? {
             let x = needed(inputs, 0)?;
             return Ok(vec![self.activated(&x, activation)?]);
         }
         let value = match op {
             "MatMul" => self.mat_mul(inputs)?,
             "Gemm" => self.gemm(inputs)?,
-            "Add" | "Sub" | "Mul" | "Div" | "Max" | "Pow" => self.binary(op, inputs)?,
+            "Add" | "Sub" | "Mul" | "Div" | "Max" | "Min" | "Pow" => self.binary(op, inputs)?,
+            "Abs" => self.magnitude(inputs)?,
+            "Reciprocal" => self.reciprocal(inputs)?,
+            "PRelu" => self.p_relu(inputs)?,
+            "Clip" => self.clip(inputs)?,
             "Conv" => self.conv(inputs)?,
+            "ConvTranspose" => self.conv_transpose(inputs)?,
             "MaxPool" | "AveragePool" | "GlobalAveragePool" | "GlobalMaxPool" => self.pool(op, inputs)?,
+            "Gather" => self.embedding(inputs)?,
             "Softmax" => self.softmax(inputs)?,
+            "LogSoftmax" => {
+                let shares = self.softmax(inputs)?;
+                self.activated(&shares, Activation::Log { alpha: 1.0, beta: 0.0 })?
+            }
             "BatchNormalization" => self.batch_norm(inputs)?,
             "LayerNormalization" => self.layer_norm(inputs)?,
             "ReduceMean" | "ReduceSum" | "ReduceMax" => self.reduce(op, inputs)?,
@@ -32,7 +42,7 @@ impl Session<'_> {
         Ok(vec![value])
     }
 
-    fn activation(&mut self, op: &str, inputs: &[Option<Value>]) -> Result<Option<Activation>, Stop> {
+    fn activation(&mut self, op: &str) -> Result<Option<Activation>, Stop> {
         let one = |of: fn(f32) -> Activation, default: f32| -> Result<Option<Activation>, Stop> {
             Ok(Some(of(self.attributes("alpha")?.float("alpha", default)?)))
         };
@@ -45,6 +55,7 @@ impl Session<'_> {
             "Softsign" => plain(Activation::Softsign),
             "Exp" => plain(Activation::Exp),
             "Sqrt" => plain(Activation::Sqrt),
+            "Log" => plain(Activation::Log { alpha: 1.0, beta: 0.0 }),
             "Neg" => plain(Activation::Affine { alpha: -1.0, beta: 0.0 }),
             "LeakyRelu" => one(|alpha| Activation::LeakyRelu { alpha }, 0.01),
             "Elu" => one(|alpha| Activation::Elu { alpha }, 1.0),
@@ -66,29 +77,6 @@ impl Session<'_> {
                 "tanh" => Ok(Some(Activation::GeluTanh)),
                 other => Err(format!("attribute approximate = {other:?}").into()),
             },
-            "Clip" => {
-                let attributes = self.attributes("min max")?;
-                let limit = |at: usize, name: &str, default: f32| -> Result<f32, Stop> {
-                    match given(inputs, at) {
-                        None => Ok(attributes.float(name, default)?),
-                        Some(value) => match *self.known(&value, name)?.data {
-                            [limit] => Ok(limit),
-                            _ => Err(format!("{name} is not one number").into()),
-                        },
-                    }
-                };
-                let (min, max) = (limit(1, "min", f32::MIN)?, limit(2, "max", f32::MAX)?);
-                match (min, max) {
-                    (0.0, 6.0) => Ok(Some(Activation::Relu6)),
-                    (-1.0, 1.0) => Ok(Some(Activation::HardTanh)),
-                    (0.0, 1.0) => Ok(Some(Activation::HardSigmoid { alpha: 1.0, beta: 0.0 })),
-                    (0.0, max) if max >= f32::MAX => Ok(Some(Activation::Relu)),
-                    _ => {
-                        let limits = "0 and 1, 0 and 6, 1 and -1, or 0 and more";
-                        Err(format!("it clips to min = {min:e} and max = {max:e}; {limits} are supported").into())
-                    }
-                }
-            }
             _ => Ok(None),
         }
     }
@@ -116,10 +104,43 @@ impl Session<'_> {
             let product = self.dense(&b.transposed(&order)?, weights, None)?;
             return Ok(product.transposed(&order)?);
         }
+        if !b.is_constant() && !matches!(b.elements().first(), Some(super::value::Element::Input(..))) {
+            return self.product(&a, &b);
+        }
         let weights =
             self.known(&b.transposed(&(0..b.shape.len()).rev().collect::<Vec<_>>())?, "its second operand")?;
         err_if(weights.shape.len() != 2 || a.shape.is_empty(), misfit)?;
         self.dense(&a, weights, None)
+    }
+
+    /// The product of two computed matrices: every pair of a row and a column is multiplied and summed.
+    fn product(&mut self, a: &Value, b: &Value) -> Result<Value, Stop> {
+        let misfit = || format!("its operands are {:?} and {:?}", a.shape, b.shape);
+        let ([.., rows, inner], [.., same, cols]) = (&a.shape[..], &b.shape[..]) else { return Err(misfit().into()) };
+        let (rows, inner, cols) = (*rows, *inner, *cols);
+        let (before, others) = (&a.shape[..a.shape.len() - 2], &b.shape[..b.shape.len() - 2]);
+        err_if(inner != *same || before != others, misfit)?;
+        let axis = self.steps_axis(a).or_else(|| self.steps_axis(b));
+        fail_if(
+            axis.is_some_and(|axis| axis + 2 >= a.shape.len()),
+            "both of its operands are computed over the steps",
+        )?;
+        let shape: Vec<usize> = before.iter().copied().chain([rows, cols, inner]).collect();
+        self.room(&shape, false)?;
+        let rank = b.shape.len();
+        let swapped: Vec<usize> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
+        let wide = |value: &Value, at: usize| -> Result<Value, String> {
+            let (mut shape, mut axes) = (value.shape.clone(), value.axes.clone());
+            shape.insert(at, 1);
+            axes.insert(at, None);
+            value.reshaped(shape)?.with_axes(axes).broadcast(&[before, &[rows, cols, inner]].concat())
+        };
+        let (left, right) = (wide(a, rank - 1)?, wide(&b.transposed(&swapped)?, rank - 2)?);
+        let products = self.merge("multiply", &left, &right)?;
+        let ones = Tensor { shape: vec![1, inner], data: vec![1.0; inner] };
+        let sums = self.over_rows(&products, &[rank], |_| Layer::dense(ones, None, Activation::Identity))?;
+        let axes = sums.axes[..rank].to_vec();
+        Ok(sums.reshaped([before, &[rows, cols]].concat())?.with_axes(axes))
     }
 
     fn gemm(&mut self, inputs: &[Option<Value>]) -> Result<Value, Stop> {
@@ -157,6 +178,29 @@ impl Session<'_> {
         let misfit = known != found || units == 0 || found == 0;
         fail_if(misfit, format_args!("{found} features meet weights for {known}"))?;
         self.over_rows(x, &[last], |_| Layer::dense(weights, bias, Activation::Identity))
+    }
+
+    /// The rows of a constant table that integer inputs select.
+    fn embedding(&mut self, inputs: &[Option<Value>]) -> Result<Value, Stop> {
+        let (table, index) = (needed(inputs, 0)?, needed(inputs, 1)?);
+        let at = axis(self.attributes("axis")?.int("axis", 0)?, table.shape.len())?;
+        fail_if(!index.whole, "its indices are computed values")?;
+        fail_if(at != 0 || table.shape.len() < 2, "it selects by an input, but not rows of a table")?;
+        let table = self.known(&table, "its table")?;
+        let (rows, width) = (table.shape[0], table.shape[1..].iter().product::<usize>());
+        fail_if(rows == 0 || width == 0, "its table is empty")?;
+        let last = index.shape.len();
+        let (mut shape, mut axes) = (index.shape.clone(), index.axes.clone());
+        shape.push(1);
+        axes.push(None);
+        let index = index.reshaped(shape)?.with_axes(axes);
+        let weights = Tensor { shape: vec![rows, width], data: table.data };
+        let found = self.over_rows(&index, &[last], |_| {
+            Layer::new(CellKind::Embedding, 1, width).extent("vocabulary", rows).tensor("weights", weights)
+        })?;
+        let axes: Vec<_> = found.axes[..last].iter().copied().chain(table.shape[1..].iter().map(|_| None)).collect();
+        let shape = [&found.shape[..last], &table.shape[1..]].concat();
+        Ok(found.reshaped(shape)?.with_axes(axes))
     }
 
     fn softmax(&mut self, inputs: &[Option<Value>]) -> Result<Value, Stop> {

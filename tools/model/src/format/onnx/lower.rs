@@ -1,28 +1,32 @@
 //! Builds layers over values: finds the layer outputs that the elements of an operand come from, row by row, and adds a
 //! layer that reorders them where necessary.
 
-use tidegate::internals::{activation::Activation, cell::CellKind};
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use super::made::{Layered, Made, MadeOf, Operand};
 use super::value::{Element, Value, strides};
 use super::{Role, graph::Session, graph::Stop};
 use crate::budget::WEIGHT;
-use crate::canonical::{MAX_NODES, MAX_SIZE, Tensor};
+use crate::canonical::{MAX_NODES, MAX_SIZE};
 use crate::error::ImportError;
 use crate::format::{layer::Layer, network::Direction, network::Source, refuse::err_if, refuse::fail_if};
 
-/// Maximum number of weights of a layer that selects elements.
-const MAX_SELECTION: usize = 1 << 20;
+/// The most parts of one output in a row that are read one by one.
+const MOST_PARTS: usize = 2;
 
-/// The position of a feature in a row, or a constant.
-type Place = Result<usize, f32>;
+/// The most features of an output that is read several times in a row, and the least number of times: a list of positions
+/// is smaller than a list of inputs.
+const MOST_REPEATED: usize = 4;
+const LEAST_TIMES: usize = 4;
 
 /// A part of a row.
+#[derive(Clone)]
 enum Piece {
     /// All features of a row of this output.
     Whole(Made),
-    /// Features of a row of this output, by position, and constants.
-    Some(Made, Vec<Place>),
+    /// Features of a row of this output and constants: their range in the row.
+    Some(Made, Range<usize>),
 }
 
 impl Session<'_> {
@@ -48,12 +52,22 @@ impl Session<'_> {
             source: None,
             pending: Some((layered, operand.sources.clone())),
         };
-        self.push(made)
+        self.push_keyed(made)
     }
 
-    fn push(&mut self, made: MadeOf) -> Result<Made, Stop> {
+    /// An output that a layer of the current node computes.
+    fn push_keyed(&mut self, made: MadeOf) -> Result<Made, Stop> {
+        let made = self.push(made)?;
+        self.keys[made.0 as usize] = Some(self.key);
+        self.by_key.insert(self.key, made.0);
+        self.key.1 += 1;
+        Ok(made)
+    }
+
+    pub(super) fn push(&mut self, made: MadeOf) -> Result<Made, Stop> {
         fail_if(self.made.len() >= 4 * MAX_NODES, format_args!("the network has more than {MAX_NODES} layers"))?;
         self.made.push(made);
+        self.keys.push(None);
         Ok(Made(self.made.len() as u32 - 1))
     }
 
@@ -69,7 +83,7 @@ impl Session<'_> {
         if let Some((layered, _)) = &mut other.pending {
             layered.layer = layer;
         }
-        self.push(other)
+        self.push_keyed(other)
     }
 
     /// The source of an output in the network. Adds its layer if necessary.
@@ -82,7 +96,10 @@ impl Session<'_> {
         self.packed.take(layered.layer.weights(), WEIGHT).map_err(ImportError::from)?;
         let sources: Vec<&Source> = sources.iter().collect();
         let fresh = std::mem::replace(&mut self.network.fresh, layered.fresh);
-        let source = self.network.directed(layered.layer, &sources, layered.direction);
+        let source = match layered.apart {
+            true => self.network.apart(layered.layer, &sources),
+            false => self.network.directed(layered.layer, &sources, layered.direction),
+        };
         self.network.fresh = fresh;
         of.source = Some(source.clone());
         Ok(source)
@@ -145,6 +162,11 @@ impl Session<'_> {
     pub(super) fn of_layers(&mut self, elements: &mut [Element], timed: bool) -> Result<(), Stop> {
         for element in elements {
             *element = match *element {
+                Element::Input(input, index)
+                    if self.setup.delays.contains_key(&self.setup.inputs[input as usize].name) =>
+                {
+                    self.delayed(input, index)?.unwrap_or(*element)
+                }
                 Element::Input(input, index) => {
                     let port = self.port(input)?;
                     let index = match self.time_of(input) {
@@ -169,7 +191,7 @@ impl Session<'_> {
                         // The layer runs over the rows within a step.
                         None => {
                             let made = &self.made[of.made.0 as usize];
-                            let row = if of.first { 0 } else { made.rows - 1 };
+                            let row = if of.first || of.apart { 0 } else { made.rows - 1 };
                             Element::Of(of.made.0, (row * made.width) as u32 + index)
                         }
                     }
@@ -211,32 +233,47 @@ impl Session<'_> {
         fail_if(elements.is_empty() || count == 0 || !elements.len().is_multiple_of(count), "it has no elements")?;
         let width = elements.len() / count;
         self.of_layers(&mut elements, time.is_some())?;
-        let pieces = self.pieces(&elements, time, count)?;
+        self.in_windows(&mut elements);
+        let pieces = self.pieces(&elements, time, count).map(|pieces| self.joined(pieces, time, count));
+        let pieces = pieces.ok().filter(|pieces| are_few(pieces));
+        let Some(pieces) = pieces else {
+            let source = self.gathered(&elements, time)?;
+            let source = self.rowed(source, time, rows);
+            return Ok(Operand { sources: vec![source], time, rows, width });
+        };
         let mut sources = Vec::new();
         for piece in pieces {
             sources.push(match piece {
                 Piece::Whole(made) => self.in_rows(made, time, rows)?,
-                Piece::Some(made, places) => self.selected(made, time, rows, &places)?,
+                Piece::Some(_, range) => {
+                    let own: Vec<Element> =
+                        elements.chunks(width).flat_map(|row| &row[range.clone()]).copied().collect();
+                    let source = self.gathered(&own, time)?;
+                    self.rowed(source, time, rows)
+                }
             });
         }
         Ok(Operand { sources, time, rows, width })
     }
 
+    /// Elements of an output per row, if `count` rows cover it. An output without time cannot be a part of a sequence:
+    /// every step would read the same.
+    pub(super) fn row_len(&self, made: u32, time: Option<usize>, count: usize) -> Option<usize> {
+        let of = &self.made[made as usize];
+        let fits =
+            of.len().is_multiple_of(count) && of.time.is_some() == time.is_some() || (count == 1 && of.len() > 0);
+        fits.then(|| of.len() / count)
+    }
+
     /// The pieces of the first row. Every other row must have the same structure.
     fn pieces(&self, elements: &[Element], time: Option<usize>, count: usize) -> Result<Vec<Piece>, Stop> {
         let width = elements.len() / count;
-        // Elements of an output per row. An output without time cannot be a piece of a sequence: every step would read
-        // the same.
-        let row_len = |made: u32| {
-            let of = &self.made[made as usize];
-            (of.len().is_multiple_of(count) && of.time.is_some() == time.is_some() || (count == 1 && of.len() > 0))
-                .then(|| of.len() / count)
-        };
+        let row_len = |made: u32| self.row_len(made, time, count);
         let unlike = || Stop::from("its values do not come from the same place in every step or row".to_owned());
         let mut pieces = Vec::new();
         let mut at = 0;
         while at < width {
-            let mut some: Vec<Place> = Vec::new();
+            let start = at;
             let mut from = None;
             while at < width {
                 match elements[at] {
@@ -246,27 +283,26 @@ impl Session<'_> {
                             && at + row <= width
                             && (0..row).all(|k| elements[at + k] == Element::Of(made, k as u32));
                         // If only constants precede it, they need its features in the same piece.
-                        if whole && (from.is_some() || some.is_empty()) {
+                        if whole && (from.is_some() || at == start) {
                             break;
                         }
                         if from.is_some_and(|from| from != made) {
                             break;
                         }
                         from = Some(made);
-                        some.push(Ok(index as usize));
                     }
-                    Element::Number(value) => some.push(Err(value)),
+                    Element::Number(_) => {}
                     _ => return Err(unlike()),
                 }
                 at += 1;
             }
-            if some.is_empty() {
+            if at == start {
                 let Element::Of(made, _) = elements[at] else { return Err(unlike()) };
                 at += row_len(made).ok_or_else(unlike)?;
                 pieces.push(Piece::Whole(Made(made)));
             } else {
                 let made = from.ok_or_else(|| Stop::from("it reads only constants".to_owned()))?;
-                pieces.push(Piece::Some(Made(made), some));
+                pieces.push(Piece::Some(Made(made), start..at));
             }
         }
         for (r, row) in elements.chunks(width).enumerate() {
@@ -281,6 +317,53 @@ impl Session<'_> {
         Ok(pieces)
     }
 
+    /// The pieces, with a small output that is repeated as one piece.
+    fn joined(&self, pieces: Vec<Piece>, time: Option<usize>, count: usize) -> Vec<Piece> {
+        let mut joined: Vec<Piece> = Vec::new();
+        let (mut rest, mut at) = (pieces.as_slice(), 0);
+        while let Some(piece) = rest.first() {
+            let (times, len) = match *piece {
+                Piece::Some(_, ref range) => (1, range.len()),
+                Piece::Whole(made) => {
+                    let same = |piece: &&Piece| matches!(piece, Piece::Whole(other) if *other == made);
+                    (rest.iter().take_while(same).count(), self.row_len(made.0, time, count).unwrap_or(0))
+                }
+            };
+            let (own, others) = rest.split_at(times);
+            match *piece {
+                Piece::Whole(made) if len <= MOST_REPEATED && times >= LEAST_TIMES => {
+                    joined.push(Piece::Some(made, at..at + times * len));
+                }
+                _ => joined.extend(own.iter().cloned()),
+            }
+            at += times * len;
+            rest = others;
+        }
+        joined
+    }
+
+    /// Replaces elements of a layer's output by those of its window, if other elements are rows of that window.
+    fn in_windows(&self, elements: &mut [Element]) {
+        if self.windows.is_empty() {
+            return;
+        }
+        let read: HashSet<u32> = elements.iter().filter_map(|element| element.made()).collect();
+        for (key, &(window, depth)) in &self.windows {
+            let Some(&layer) = self.by_key.get(key) else { continue };
+            if !read.contains(&window.0) || !read.contains(&layer) {
+                continue;
+            }
+            let start = (depth * self.made[layer as usize].len()) as u32;
+            for element in elements.iter_mut() {
+                if let Element::Of(made, at) = *element
+                    && made == layer
+                {
+                    *element = Element::Of(window.0, start + at);
+                }
+            }
+        }
+    }
+
     /// Whether the elements are complete layer outputs, so that nothing has to be selected.
     pub(super) fn is_whole(&self, elements: &[Element], time: Option<usize>, rows: usize) -> bool {
         let pieces = self.pieces(elements, time, time.unwrap_or(1) * rows);
@@ -288,7 +371,7 @@ impl Session<'_> {
     }
 
     /// The output of a layer, split into `rows` rows.
-    fn in_rows(&mut self, made: Made, time: Option<usize>, rows: usize) -> Result<Source, Stop> {
+    pub(super) fn in_rows(&mut self, made: Made, time: Option<usize>, rows: usize) -> Result<Source, Stop> {
         let of = self.made[made.0 as usize].clone();
         let source = self.source(made)?;
         let known = if self.setup.windowed { of.time.unwrap_or(1) } else { 1 };
@@ -299,50 +382,28 @@ impl Session<'_> {
             }
             self.network.only_full_windows();
         }
-        Ok(match (known * of.rows == wanted, wanted) {
-            (true, _) => source,
-            (false, 1) => source.flat(),
-            (false, _) => source.flat().in_rows(wanted),
-        })
+        Ok(if known * of.rows == wanted { source } else { self.rowed(source, time, rows) })
     }
 
-    /// Selected features of every row of an output, and constants.
-    fn selected(&mut self, made: Made, time: Option<usize>, rows: usize, places: &[Place]) -> Result<Source, Stop> {
-        let source = self.in_rows(made, time, rows)?;
-        let known = || places.iter().filter_map(|place| place.ok());
-        let (first, last) = known().min().zip(known().max()).ok_or("it reads only constants")?;
-        let width = source.size();
-        // A convolution with `span` taps and stride `first`, of which only the second position is kept, has fewer
-        // weights than a dense layer over all features.
-        let span = last + 1 - first;
-        let apart = first > 0 && width >= span && (width - span) / first == 1 && source.rows().is_none();
-        let (from, cols) = if apart { (first, span) } else { (0, width) };
-        let fits = cols.checked_mul(places.len()).is_some_and(|weights| weights <= MAX_SELECTION);
-        fail_if(!fits, format_args!("it selects {} of {cols} values, more than one layer can hold", places.len()))?;
-        self.budget.take(cols * places.len(), size_of::<f32>()).map_err(ImportError::from)?;
-        self.packed.take(cols * places.len(), WEIGHT).map_err(ImportError::from)?;
-        let mut data = vec![0.0; cols * places.len()];
-        let mut bias = vec![0.0; places.len()];
-        for (row, place) in places.iter().enumerate() {
-            match *place {
-                Ok(place) => data[row * cols + place - from] = 1.0,
-                Err(value) => bias[row] = value,
-            }
+    /// A source with each step split into `rows` rows.
+    pub(super) fn rowed(&self, source: Source, time: Option<usize>, rows: usize) -> Source {
+        match if self.setup.windowed { time.unwrap_or(1) } else { 1 } * rows {
+            1 => source.flat(),
+            wanted => source.flat().in_rows(wanted),
         }
-        let weights = Tensor { shape: vec![places.len(), cols], data };
-        let bias = bias.iter().any(|&value| value != 0.0).then(|| Tensor { shape: vec![places.len()], data: bias });
-        if !apart {
-            return Ok(self.network.add(Layer::dense(weights, bias, Activation::Identity), &[&source]));
-        }
-        let mut layer = Layer::new(CellKind::Conv, width, places.len())
-            .optional("bias", bias)
-            .extent("in_height", width)
-            .extent("kernel_height", span)
-            .extent("stride_height", first)
-            .extent("out_height", 2)
-            .tensor("weights", weights);
-        layer.output_size = 2 * places.len();
-        let both = self.network.add(layer, &[&source]).in_rows(2);
-        Ok(self.network.last(&both, false))
     }
+}
+
+/// Whether each output is read in a few pieces, so that they need not be joined.
+fn are_few(pieces: &[Piece]) -> bool {
+    let mut counts: HashMap<Made, (usize, bool)> = HashMap::new();
+    for piece in pieces {
+        let (made, is_part) = match *piece {
+            Piece::Whole(made) => (made, false),
+            Piece::Some(made, _) => (made, true),
+        };
+        let (count, has_part) = counts.entry(made).or_default();
+        (*count, *has_part) = (*count + 1, *has_part || is_part);
+    }
+    counts.values().all(|&(count, has_part)| !has_part || count <= MOST_PARTS)
 }

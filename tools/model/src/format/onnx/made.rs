@@ -22,11 +22,13 @@ pub(super) struct Layered {
     pub direction: Direction,
     /// Whether its state starts at zero for every sequence.
     pub fresh: bool,
+    /// Whether each row has a state of its own.
+    pub apart: bool,
 }
 
 impl Layered {
     pub fn plain(layer: Layer) -> Self {
-        Self { layer, direction: Direction::Forward, fresh: true }
+        Self { layer, direction: Direction::Forward, fresh: true, apart: false }
     }
 }
 
@@ -67,6 +69,10 @@ pub(super) struct StateOf {
     /// Output of the layer, and whether its final row is the first one.
     pub made: Made,
     pub first: bool,
+    /// Elements of the state, of one row if each row has a state of its own.
+    pub units: usize,
+    /// Whether each row has a state of its own.
+    pub apart: bool,
     /// Source of the initial value: an input of the graph and the positions of the elements in it.
     pub initial: Option<(usize, Vec<usize>)>,
 }

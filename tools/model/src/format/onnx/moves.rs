@@ -1,7 +1,7 @@
 //! Operators that only move elements and add no layer.
 
 use super::graph::{Session, Stop};
-use super::value::{Data, MAX_RANK, Value, len};
+use super::value::{Data, MAX_RANK, Value, both, len};
 use crate::format::refuse::fail_if;
 
 type Inputs = [Option<Value>];
@@ -66,7 +66,7 @@ impl Session<'_> {
                 let (x, to) = (needed(inputs, 0)?, needed(inputs, 1)?);
                 self.attributes("")?;
                 let to = sizes(to.known_ints()?)?;
-                let shape = super::value::both(&x.shape, &to)?;
+                let shape = both(&x.shape, &to)?;
                 self.room(&shape, x.is_constant())?;
                 one(x.broadcast(&shape)?)
             }
@@ -125,8 +125,54 @@ impl Session<'_> {
                 one(rows.reshaped(shape)?.with_axes(axes))
             }
             "Pad" => one(self.pad(inputs)?),
+            "ScatterND" => one(self.scatter(inputs)?),
+            "Where" if given(inputs, 0).is_some_and(|on| on.is_constant()) => self.chosen(inputs),
             _ => Ok(None),
         }
+    }
+
+    /// A value with some of its rows replaced.
+    fn scatter(&mut self, inputs: &Inputs) -> Result<Value, Stop> {
+        let (x, places, new) = (needed(inputs, 0)?, needed(inputs, 1)?, needed(inputs, 2)?);
+        let reduction = self.attributes("reduction")?.text("reduction", "none")?;
+        fail_if(reduction != "none", format_args!("attribute reduction = {reduction:?}"))?;
+        let depth = *places.shape.last().ok_or("its indices have no dimension")?;
+        fail_if(depth == 0 || depth > x.shape.len(), format_args!("indices of {depth} dimensions"))?;
+        let (rows, shape) = (&places.shape[..places.shape.len() - 1], &x.shape[depth..]);
+        let fits = new.shape == [rows, shape].concat();
+        fail_if(!fits, format_args!("its updates are {:?} at {:?} of {:?}", new.shape, places.shape, x.shape))?;
+        self.room(&x.shape, false)?;
+        for k in 0..depth {
+            if x.shape[k] > 1 {
+                self.within_sequence(&x, k)?;
+            }
+        }
+        let (row, mut elements, new) = (shape.iter().product::<usize>(), x.elements(), new.elements());
+        for (place, new) in places.known_ints()?.chunks(depth).zip(new.chunks(row.max(1))) {
+            let mut at = 0;
+            for (&place, &dim) in place.iter().zip(&x.shape) {
+                at = at * dim + axis(place, dim).map_err(|_| "an index is out of range")?;
+            }
+            elements[at * row..(at + 1) * row].copy_from_slice(new);
+        }
+        Ok(Value::open(x.shape.clone(), elements).with_axes(x.axes.clone()))
+    }
+
+    /// The elements of two values that a constant selects; `None` if both are constants.
+    fn chosen(&mut self, inputs: &Inputs) -> Result<Option<Vec<Value>>, Stop> {
+        let (on, yes, no) = (needed(inputs, 0)?, needed(inputs, 1)?, needed(inputs, 2)?);
+        if yes.is_constant() && no.is_constant() {
+            return Ok(None);
+        }
+        self.attributes("")?;
+        let shape = both(&both(&on.shape, &yes.shape)?, &no.shape)?;
+        self.room(&shape, false)?;
+        let (on, yes, no) = (on.broadcast(&shape)?, yes.broadcast(&shape)?, no.broadcast(&shape)?);
+        let axes = yes.axes.iter().zip(&no.axes).map(|(yes, no)| yes.or(*no)).collect();
+        let (of_yes, of_no) = (yes.elements(), no.elements());
+        let all = on.known_ints()?.iter().zip(of_yes.iter().zip(&of_no));
+        let elements = all.map(|(&on, (yes, no))| if on != 0 { *yes } else { *no }).collect();
+        Ok(Some(vec![Value::open(shape, elements).with_axes(axes)]))
     }
 
     fn reshape(&mut self, inputs: &Inputs) -> Result<Value, Stop> {

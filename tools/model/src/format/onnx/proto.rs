@@ -135,9 +135,21 @@ pub struct TensorProto {
     pub double_data: Vec<f64>,
     #[prost(uint64, repeated, tag = "11")]
     pub uint64_data: Vec<u64>,
+    /// The file with the values, and the part of it, if they are in another file.
+    #[prost(message, repeated, tag = "13")]
+    pub external_data: Vec<EntryProto>,
     /// 1 if the values are in another file.
     #[prost(int32, tag = "14")]
     pub data_location: i32,
+}
+
+/// A text with a name.
+#[derive(Clone, PartialEq, Message)]
+pub struct EntryProto {
+    #[prost(string, tag = "1")]
+    pub key: String,
+    #[prost(string, tag = "2")]
+    pub value: String,
 }
 
 #[derive(Clone, PartialEq, Message)]

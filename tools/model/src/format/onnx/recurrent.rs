@@ -60,6 +60,8 @@ struct Inputs<'a> {
     bias: Option<Tensor>,
     peephole: Option<Tensor>,
     initial: [Option<Value>; 2],
+    /// Number of sequences that the graph itself makes, each with a state of its own.
+    sequences: usize,
 }
 
 impl<'a> Session<'a> {
@@ -92,7 +94,18 @@ impl<'a> Session<'a> {
         let units = own.recurrent.shape[2];
         let padded = self.lens(lens.as_ref(), &own.x, steps)?;
         let activations = activations(kind, &attributes, directions.len())?;
+        let apart = own.sequences > 1;
         let operand = match self.axis_with(&own.x, Role::Time) {
+            Some(0) if apart => self.operand(&own.x, &[1, 2], 1, Some(0), padded)?,
+            _ if apart => {
+                let given = own.initial.iter().any(Option::is_some);
+                let fits = steps == 1 && given && !self.setup.windowed;
+                fail_if(
+                    !fits,
+                    format_args!("it reads {} sequences of several steps that the graph makes", own.sequences),
+                )?;
+                self.operand(&own.x, &[0, 1, 2], 2, None, padded)?
+            }
             Some(0) => self.operand(&own.x, &[1, 2], 0, Some(0), padded)?,
             // The graph itself iterates over the steps.
             _ => self.operand(&own.x, &[0, 1, 2], 1, None, padded)?,
@@ -105,13 +118,15 @@ impl<'a> Session<'a> {
             for (of, given) in initial.iter_mut().zip(&own.initial) {
                 *of = given.as_ref().map(|given| self.initial(given, index, units)).transpose()?.flatten();
             }
-            let fresh = initial.iter().all(Option::is_none);
-            let made = self.layered(Layered { layer, direction, fresh }, &operand)?;
+            let fresh = initial.iter().all(Option::is_none) && !apart;
+            // The direction of a single step does not matter.
+            let direction = if apart && operand.time.is_none() { Direction::Forward } else { direction };
+            let made = self.layered(Layered { layer, direction, fresh, apart }, &operand)?;
             let node = self.node_of(made)?;
             let first = direction == Direction::Backward;
             let names: &[&str] = if kind.is_lstm() { &["hidden", "cell_state"] } else { &["hidden"] };
             for (state, initial) in names.iter().copied().zip(initial) {
-                states.push(StateOf { node: node.clone(), state, made, first, initial });
+                states.push(StateOf { node: node.clone(), state, made, first, units, apart, initial });
             }
             y.push(made);
         }
@@ -161,7 +176,8 @@ impl<'a> Session<'a> {
         };
         let bias = optional(3, "B", 2 * rows)?;
         let peephole = if kind.is_lstm() { optional(7, "P", 3 * units)? } else { None };
-        let batch = self.batch(&x, 1)?;
+        let makes = x.axes[1].is_none() && x.shape[1] > 1;
+        let batch = if makes { x.shape[1] } else { self.batch(&x, 1)? };
         self.time(&x, 0)?;
         let mut initial = [at(5), if kind.is_lstm() { at(6) } else { None }];
         for (name, given) in ["initial_h", "initial_c"].iter().zip(&mut initial) {
@@ -170,14 +186,15 @@ impl<'a> Session<'a> {
                 fail_if(value.shape.len() != 3, format_args!("{name} has the dimensions {:?}", value.shape))?;
                 *value = value.transposed(&[1, 0, 2])?;
             }
-            if value.shape.len() == 3 && !value.is_constant() {
+            if value.shape.len() == 3 && !value.is_constant() && !makes {
                 self.batch(value, 1)?;
             }
             // A constant initial state has one entry for all sequences of the batch, or one for each.
             let fits = matches!(*value.shape, [d, b, h] if d == directions && h == units && (b == 1 || b == batch));
             fail_if(!fits, format_args!("{name} is {:?}, but {:?} is needed", value.shape, [directions, 1, units]))?;
         }
-        Ok(Inputs { kind, attributes, swapped, x, weights, recurrent, bias, peephole, initial })
+        let sequences = if makes { batch } else { 1 };
+        Ok(Inputs { kind, attributes, swapped, x, weights, recurrent, bias, peephole, initial, sequences })
     }
 
     /// Whether sequences may end before the last step: `sequence_lens` is an input of the graph, or a constant with
@@ -240,22 +257,23 @@ impl<'a> Session<'a> {
     fn outputs(&mut self, of: &Inputs<'_>, y: &[Made], states: Vec<StateOf>, padded: bool) -> Result<Vec<Value>, Stop> {
         let Inputs { kind, swapped, x, .. } = of;
         let (steps, directions, units) = (x.shape[0], y.len(), of.recurrent.shape[2]);
-        let mut elements = Vec::with_capacity(steps * directions * units);
+        let row = of.sequences * units;
+        let mut elements = Vec::with_capacity(steps * directions * row);
         for t in 0..steps {
             for &made in y {
-                elements.extend((0..units).map(|k| Element::Of(made.0, (t * units + k) as u32)));
+                elements.extend((0..row).map(|k| Element::Of(made.0, (t * row + k) as u32)));
             }
         }
         let (time, batch): (Option<Axis>, Option<Axis>) = (x.axes[0], x.axes[1]);
-        let mut sequence = Value::open(vec![steps, directions, 1, units], elements);
+        let mut sequence = Value::open(vec![steps, directions, of.sequences, units], elements);
         sequence = sequence.with_axes(vec![time, None, batch, None]);
         sequence.padded = padded;
         let first = self.states.len();
         let per_direction = if kind.is_lstm() { 2 } else { 1 };
         let last = |which: usize| {
-            let of = |d: usize| (0..units).map(move |k| (first + d * per_direction + which, k));
-            let elements = (0..directions).flat_map(of).map(|(state, k)| Element::State(state as u32, k as u32));
-            Value::open(vec![directions, 1, units], elements.collect()).with_axes(vec![None, batch, None])
+            let each = |d: usize| (0..row).map(move |k| (first + d * per_direction + which, k));
+            let elements = (0..directions).flat_map(each).map(|(state, k)| Element::State(state as u32, k as u32));
+            Value::open(vec![directions, of.sequences, units], elements.collect()).with_axes(vec![None, batch, None])
         };
         let mut outputs = vec![sequence, last(0)];
         if kind.is_lstm() {

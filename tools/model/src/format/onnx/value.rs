@@ -25,6 +25,16 @@ pub(super) enum Element {
     State(u32, u32),
 }
 
+impl Element {
+    /// The layer output that it belongs to.
+    pub fn made(self) -> Option<u32> {
+        match self {
+            Self::Of(made, _) => Some(made),
+            _ => None,
+        }
+    }
+}
+
 /// The elements of a value in row-major order.
 #[derive(Clone, Debug)]
 pub(super) enum Data {
@@ -287,7 +297,7 @@ fn kept_axes(from: &[usize], axes: &[Option<Axis>], to: &[usize]) -> Vec<Option<
 }
 
 pub(super) fn constant(tensor: &TensorProto) -> Result<Value, String> {
-    fail_if(tensor.data_location != 0, "its values are in another file: save the model with its values inside")?;
+    fail_if(tensor.data_location != 0, "its values are in another file")?;
     let shape: Option<Vec<usize>> = tensor.dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
     let shape = shape.ok_or("its shape has a negative dimension")?;
     let count = len(&shape)?;

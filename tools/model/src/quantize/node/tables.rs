@@ -204,7 +204,7 @@ impl Quantizer<'_> {
 
 /// Whether an activation needs a table over octaves, because it is steep near zero or changes far from it.
 fn needs_octaves(activation: Activation) -> bool {
-    matches!(activation, Activation::Sqrt | Activation::Softsign)
+    matches!(activation, Activation::Sqrt | Activation::Softsign | Activation::Log { .. })
 }
 
 /// The index of a table's activation.

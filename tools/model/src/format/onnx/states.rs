@@ -1,0 +1,242 @@
+//! Which output of a graph is an input's value in the next step: by `--state`, by their names, or because the output
+//! holds elements of the input. Elements that an output only moves are delays of layer outputs, and those of recurrent
+//! operators must return to their place.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use super::graph::{Output, Session, Stop};
+use super::value::Element;
+use crate::data::one_line;
+use crate::error::ImportError;
+
+/// Maximum number of steps by which a value is delayed.
+const MOST_STEPS: usize = 1 << 12;
+
+/// Memory of an element of a state in bytes, between two readings and while they are compared.
+pub(super) const KEPT: usize = 2 * size_of::<Past>();
+
+/// The layer that computes a value, the same in every reading of a graph: the number of the node that it belongs to, and
+/// its own number within that node.
+pub(super) type Key = (u32, u32);
+
+/// The source of an element of a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Past {
+    /// An element of a layer's output, some steps ago.
+    Of { key: Key, at: u32, steps: u32 },
+    /// The state of a recurrent operator.
+    Carried,
+    /// Always zero.
+    Zero,
+}
+
+/// The greatest delay of each layer.
+pub(super) fn depths(delays: &AllDelays) -> HashMap<Key, usize> {
+    let mut depths = HashMap::new();
+    for past in delays.values().flat_map(|of| of.elements.iter()) {
+        if let Past::Of { key, steps, .. } = *past {
+            let depth = depths.entry(key).or_default();
+            *depth = (steps as usize).max(*depth);
+        }
+    }
+    depths
+}
+
+/// A state of the graph that is built as delays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Delays {
+    pub output: String,
+    pub elements: Rc<Vec<Past>>,
+}
+
+/// The states that are built as delays, by the names of their inputs.
+pub(super) type AllDelays = BTreeMap<String, Delays>;
+
+impl Session<'_> {
+    /// Pairs of an input and an output that are one state.
+    pub fn pairs(&self, outputs: &[Output]) -> Result<Vec<(usize, usize)>, Stop> {
+        let inputs = &self.setup.inputs;
+        let mut pairs = Vec::new();
+        for (input, output) in self.setup.states {
+            let of = |what: &str, name: &str| {
+                Stop::Refused(ImportError::Refused {
+                    found: format!("--state {input}={output}: the graph has no {what} {:?}", one_line(name)),
+                    advice: "name an input and an output of the graph",
+                })
+            };
+            let from = inputs.iter().position(|of| of.name == *input).ok_or_else(|| of("input", input))?;
+            let to = outputs.iter().position(|of| of.name == *output).ok_or_else(|| of("output", output))?;
+            if inputs[from].shape != outputs[to].value.shape {
+                return Err(Stop::Refused(ImportError::Refused {
+                    found: format!(
+                        "--state {input}={output}: they are {:?} and {:?}",
+                        inputs[from].shape, outputs[to].value.shape
+                    ),
+                    advice: "name an output with the shape of the input",
+                }));
+            }
+            pairs.push((from, to));
+        }
+        let (mut taken_in, mut taken_out) = (vec![false; inputs.len()], vec![false; outputs.len()]);
+        for &(input, output) in &pairs {
+            (taken_in[input], taken_out[output]) = (true, true);
+        }
+        let fits =
+            |input: usize, output: usize| inputs[input].shape == outputs[output].value.shape && !inputs[input].whole;
+        let stems_in: Vec<String> = inputs.iter().map(|of| stem(&of.name)).collect();
+        let stems_out: Vec<String> = outputs.iter().map(|of| stem(&of.name)).collect();
+        let named =
+            |input: usize, output: usize| fits(input, output) && are_alike(&stems_in[input], &stems_out[output]);
+        for input in (0..inputs.len()).filter(|&input| !taken_in[input]).collect::<Vec<_>>() {
+            let only = sole((0..outputs.len()).filter(|&output| !taken_out[output] && named(input, output)));
+            if let Some(output) = only
+                && sole((0..inputs.len()).filter(|&other| named(other, output))).is_some()
+            {
+                pairs.push((input, output));
+                (taken_in[input], taken_out[output]) = (true, true);
+            }
+        }
+        for input in 0..inputs.len() {
+            let free = |input: usize, output: usize| !taken_in[input] && !taken_out[output] && fits(input, output);
+            let Some(output) = sole((0..outputs.len()).filter(|&output| free(input, output))) else { continue };
+            let holds = || outputs[output].value.elements().iter().any(|element| self.is_of(*element, input));
+            if sole((0..inputs.len()).filter(|&other| free(other, output))).is_some() && holds() {
+                pairs.push((input, output));
+                (taken_in[input], taken_out[output]) = (true, true);
+            }
+        }
+        Ok(pairs)
+    }
+
+    /// Whether an element is one of this input, or the state of an operator that starts with this input.
+    fn is_of(&self, element: Element, input: usize) -> bool {
+        match element {
+            Element::Input(of, _) => of as usize == input,
+            Element::State(state, _) => {
+                self.states[state as usize].initial.as_ref().is_some_and(|(of, _)| *of == input)
+            }
+            _ => false,
+        }
+    }
+
+    /// Finds the states that are delays of layer outputs. Stops the reading if they are not those that it started with.
+    pub fn check_states(&self, outputs: &[Output]) -> Result<Vec<(usize, usize)>, Stop> {
+        let pairs = self.pairs(outputs)?;
+        let mut delays = AllDelays::new();
+        for &(input, output) in &pairs {
+            // The elements are copied, and each gets a source.
+            self.room(&outputs[output].value.shape, false)?;
+            self.check_order(input, &outputs[output])?;
+            let name = &self.setup.inputs[input].name;
+            if self.setup.ports.contains(name) {
+                continue;
+            }
+            if let Some(elements) = self.delays_of(input, &outputs[output]) {
+                delays.insert(name.clone(), Delays { output: outputs[output].name.clone(), elements });
+            }
+        }
+        if delays == *self.setup.delays { Ok(pairs) } else { Err(Stop::Delays(delays)) }
+    }
+
+    /// The elements of a state as delays; `None` if some are not, or if recurrent operators carry all of them.
+    fn delays_of(&self, input: usize, output: &Output) -> Option<Rc<Vec<Past>>> {
+        let timed = self.setup.roles.values().any(|role| *role == super::Role::Time);
+        if timed || self.setup.windowed {
+            return None;
+        }
+        let elements = output.value.elements();
+        let mut known: Vec<Option<Past>> = vec![None; elements.len()];
+        for first in 0..elements.len() {
+            // Follows elements of the state itself up to one whose source is known.
+            let (mut path, mut at) = (Vec::new(), first);
+            let mut past = loop {
+                match known[at] {
+                    // The state of an operator before its last step is not kept.
+                    Some(Past::Carried) if !path.is_empty() => return None,
+                    Some(past) => break past,
+                    None => {}
+                }
+                if path.len() > MOST_STEPS {
+                    return None;
+                }
+                path.push(at);
+                match *elements.get(at)? {
+                    Element::Input(of, from) if of as usize == input => at = from as usize,
+                    Element::Of(made, of) => {
+                        break Past::Of { key: (*self.keys.get(made as usize)?)?, at: of, steps: 0 };
+                    }
+                    Element::State(..) if path.len() == 1 => break Past::Carried,
+                    Element::Number(0.0) => break Past::Zero,
+                    _ => return None,
+                }
+            };
+            for at in path.into_iter().rev() {
+                if let Past::Of { steps, .. } = &mut past {
+                    *steps += 1;
+                }
+                known[at] = Some(past);
+            }
+        }
+        let mut all: Vec<Past> = known.into_iter().collect::<Option<_>>()?;
+        for (at, (past, element)) in all.iter_mut().zip(&elements).enumerate() {
+            if element.made().is_some_and(|made| self.carries(made, input, at)) {
+                *past = Past::Carried;
+            }
+        }
+        all.iter().any(|past| *past != Past::Carried).then(|| Rc::new(all))
+    }
+
+    /// Whether an output of a recurrent operator is the next value of element `at` of an input.
+    fn carries(&self, made: u32, input: usize, at: usize) -> bool {
+        self.states.iter().any(|of| {
+            of.made.0 == made
+                && of.state == "hidden"
+                && of.initial.as_ref().is_some_and(|(from, places)| *from == input && places.contains(&at))
+        })
+    }
+
+    /// Checks that each state of an operator returns to the element that it starts with.
+    fn check_order(&self, input: usize, output: &Output) -> Result<(), Stop> {
+        let name = &self.setup.inputs[input].name;
+        for (at, element) in output.value.elements().into_iter().enumerate() {
+            let Element::State(state, index) = element else { continue };
+            let Some((from, places)) = &self.states[state as usize].initial else { continue };
+            if *from != input || places.get(index as usize) != Some(&at) {
+                let (place, from) = (places.get(index as usize).copied().unwrap_or(0), &self.setup.inputs[*from].name);
+                return Err(Stop::Refused(ImportError::Refused {
+                    found: format!(
+                        "output {:?} holds at {at} the state that starts with {:?} at {place}, so it is not the next value \
+                         of input {:?}",
+                        one_line(&output.name),
+                        one_line(from),
+                        one_line(name),
+                    ),
+                    advice: "export the states in the order of the inputs, or name the pair, as in --state in=out",
+                }));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The only item; `None` if there are several or none.
+fn sole(mut items: impl Iterator<Item = usize>) -> Option<usize> {
+    let first = items.next();
+    first.filter(|_| items.next().is_none())
+}
+
+/// Whether the names of an input and an output, without the words that tell them apart, are those of one state: `cache`
+/// and `cache_out`, `state` and `stateN`, `past_key` and `present_key`.
+fn are_alike(input: &str, output: &str) -> bool {
+    !input.is_empty() && (input == output || output.strip_suffix('n') == Some(input))
+}
+
+/// A name without the words that tell the old value of a state from the new one.
+fn stem(name: &str) -> String {
+    const WORDS: [&str; 12] =
+        ["in", "out", "input", "output", "new", "next", "old", "prev", "previous", "past", "present", "n"];
+    let lower = name.to_lowercase();
+    let words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.filter(|word| !WORDS.contains(word)).collect::<Vec<_>>().join("_")
+}
