@@ -11,7 +11,7 @@
 use super::{COUNTS, WINDOW};
 use crate::cell::i8::{Limits, MOST, limit, requantized};
 use crate::cell::prelude::*;
-use crate::cell::window::{COUNTED, extent, is_due, shifted};
+use crate::cell::window::{COUNTED, is_due, shifted};
 use crate::fixed::Multiplier;
 use crate::kernel::taps::value;
 use crate::quant::{RowBlock, start};
