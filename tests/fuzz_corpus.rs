@@ -33,7 +33,7 @@ fn integers() -> impl Iterator<Item = (Numeric, Layout)> {
     all.filter(|(numeric, layout)| layout.is_of(*numeric))
 }
 
-/// Small models that have a form in `i8`: each cell with its default activations, a classifier, and a table.
+/// Small models that have a form in `i8`: each cell with its default activations, a classifier, a table, and a sum.
 fn in_i8() -> Vec<(String, Canonical)> {
     let cells = [("lstm", 3), ("dense", 5), ("softmax", 5)].map(|(cell, units)| (Variant::plain(cell), units));
     let classifier = chain(&mut Rng::new(12), 3, &cells, Draw { weights: 1.0, biases: true });
@@ -41,7 +41,9 @@ fn in_i8() -> Vec<(String, Canonical)> {
         |(_, model): &(String, Canonical)| model.architecture.nodes.iter().all(|of| of.activations.is_empty());
     let curve = Variant::plain("activation").activation("activation", Activation::Sigmoid);
     let curve = chain(&mut Rng::new(13), 3, &[(curve, 3)], Draw { weights: 1.0, biases: true });
-    let others = [("classifier", classifier), ("table", curve)].map(|(name, model)| (name.to_owned(), model));
+    let sum = chain(&mut Rng::new(14), 4, &[(Variant::plain("merge"), 2)], Draw { weights: 1.0, biases: true });
+    let others =
+        [("classifier", classifier), ("table", curve), ("sum", sum)].map(|(name, model)| (name.to_owned(), model));
     let models = small_models().into_iter().filter(is_default).chain(others);
     models.map(|(name, model)| (name, in_bytes(model))).filter(|(_, model)| pack(model, Numeric::I8).is_ok()).collect()
 }

@@ -414,6 +414,7 @@ fn variables_that_are_no_ring_buffers_are_refused_by_name() {
         ("initial_value", READ, "the initial value of variable \"v1\" is not zero"),
         ("state_of_a_cell", CONV, "does not end with the newest row"),
         ("gap", CONV, "has rows that do not follow each other"),
+        ("doubled", "", "it would take more than 64 MiB of memory"),
     ] {
         let text = import::line(&import(&file(&format!("refused_{name}"))).expect_err(name), 2048);
         assert!(text.contains(place) && text.contains(reason), "{name}: {text}");

@@ -199,6 +199,19 @@ def by_constant(rng, name, channels, fused=NONE, first=False):
     return graph.content(x, y), inputs.reshape(1, 1, -1)
 
 
+def of_two(rng, name, fused=NONE):
+    """A product or sum of a value and its requantized self, for each of the 256 integers."""
+    graph = Graph(rng)
+    x = graph.value([1, 256], scale=np.float32(rng.uniform(0.01, 0.05)))
+    other = graph.operator("QUANTIZE", [x], [graph.value([1, 256])], 2, options="QuantizeOptions")
+    a, b = graph.quantization(x)[0], graph.quantization(other)[0]
+    spread = a * b * rng.uniform(40, 200) if name == "MUL" else max(a, b) * rng.uniform(0.6, 2)
+    y = graph.value([1, 256], scale=np.float32(spread))
+    options = dict(MUL="MulOptions", ADD="AddOptions")[name]
+    graph.operator(name, [x, other], [y], 2, options=options, fusedActivationFunction=fused)
+    return graph.content(x, y), np.arange(-128, 128).reshape(1, 1, 256)
+
+
 def constant_of(graph, name, shape, constant):
     """A value, a constant and their result, and the integers of the constant."""
     rng = graph.rng
@@ -347,6 +360,10 @@ def refused(rng, fault):
         read = schema.BuiltinOperator.READ_VARIABLE
         codes = [of.builtinCode for of in graph.model.operatorCodes]
         seen = next(of.outputs[0] for of in graph.graph.operators if codes[of.opcodeIndex] == read)
+    elif fault == "doubled":
+        for _ in range(24):
+            seen = graph.joined([seen, seen], 1)
+        seen = graph.slice(seen, -3, 3)
     elif fault == "gap":
         seen = graph.joined([graph.slice(seen, 0, 1), graph.slice(seen, -1, 1)], 1)
     else:
@@ -356,7 +373,7 @@ def refused(rng, fault):
 
 REFUSED = [
     "unassigned", "assigned_twice", "oldest_rows", "calls_itself", "calls_nothing", "uninitialized", "initial_value",
-    "computed_initial_value", "state_of_a_cell", "gap",
+    "computed_initial_value", "state_of_a_cell", "gap", "doubled",
 ]
 
 # By name: function and its arguments.
@@ -379,6 +396,8 @@ SAMPLE = [
     ("float_rings", rings, dict(form="old", new=2, floats=True)),
     ("integer_add_precise", telling, dict(name="ADD")),
     ("integer_rings_of_halves", rings, dict(form="old", new=2, split="SPLIT")),
+    ("integer_add_two", of_two, dict(name="ADD", fused=RELU)),
+    ("integer_multiply_two", of_two, dict(name="MUL")),
 ]
 
 

@@ -20,6 +20,9 @@ pub fn in_bytes(mut model: Canonical) -> Canonical {
     let mut integers: BTreeMap<String, Integers> = inputs.collect();
     for node in &model.architecture.nodes {
         let kind = CellKind::from_name(&node.cell).expect("a valid model names cells that exist");
+        if kind == CellKind::Merge && node.input_size != 2 * node.output_size {
+            continue;
+        }
         let Some(spec) = kind.byte_spec().filter(|spec| !spec.numbers.is_empty()) else { continue };
         let mut of = if kind == CellKind::Softmax {
             Integers { scale: 1.0 / 256.0, zero_point: -128, ..Integers::default() }
@@ -70,8 +73,10 @@ fn chosen(node: &Node, kind: CellKind, number: &NumberSpec) -> i32 {
         "reach" => 31 << 6,
         "shift" if kind == CellKind::Lstm => -22,
         // Gains have the scale of values. Sums have 20 fraction bits more.
-        "shift" if kind == CellKind::Scale && node.options.is_empty() => -19,
-        "shift" if kind == CellKind::Scale => -6,
+        "shift" if matches!(kind, CellKind::Scale | CellKind::Merge) => {
+            let multiplies = ["gain", "multiply"].iter().any(|option| node.options.iter().any(|of| of == option));
+            if multiplies { -6 } else { -19 }
+        }
         name if name.ends_with("shift") => 1,
         _ => HALF,
     }

@@ -32,6 +32,14 @@ pub(super) fn multiplier(node: &Node<'_>, index: usize) -> Multiplier {
     Multiplier { factor: node.number(index), shift: node.number(index + 1) }
 }
 
+/// Fraction bits of the terms of a sum of two values beyond those of the coarser one.
+const LIFT: u32 = 20;
+
+/// A value in the unit of a sum of two values.
+pub(super) fn lifted(by: Multiplier, x: i16) -> i32 {
+    by.of(i32::from(x).wrapping_shl(LIFT))
+}
+
 /// Requantizes the sums of a block with the factors and powers of two of its rows. `by` rounds once or twice.
 #[inline(always)]
 pub(super) fn requantized(rows: &RowBlock, [a, b, c, d]: [i32; 4], by: impl Fn(Multiplier, i32) -> i32) -> [i32; 4] {

@@ -40,6 +40,7 @@
 //!
 //! `tf1__ResidualWrapper__*`, `tf1__HighwayWrapper__*`, `keras2__Bidirectional__*`, `keras3__Bidirectional__*`.
 
+pub mod i8;
 pub mod integer;
 
 use super::prelude::*;
@@ -73,7 +74,7 @@ pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
             spec: &SPEC,
             float: &[&Cell::float(&SPEC, step)],
             integer: &[(&integer::SPEC, &Cell::integer(&SPEC, &integer::SPEC, integer::step))],
-            ..Entry::EMPTY
+            i8: &[(&i8::SPEC, &Cell::integer(&SPEC, &i8::SPEC, i8::step))],
         }
     }
 }

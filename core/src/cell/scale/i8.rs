@@ -8,18 +8,14 @@
 //! The channels repeat. Each product is rounded twice.
 
 use super::{CHANNELS, GAIN};
-use crate::cell::i8::{Limits, factor, limit, multiplier, shift};
+use crate::cell::i8::{Limits, factor, lifted, limit, multiplier, shift};
 use crate::cell::prelude::*;
-use crate::fixed::Multiplier;
 
 const NUMBERS: &[NumberSpec] =
     &[factor("input_factor"), shift("input_shift"), factor("factor"), shift("shift"), limit("least"), limit("most")];
 const INPUT_FACTOR: usize = number(NUMBERS, "input_factor");
 const FACTOR: usize = number(NUMBERS, "factor");
 const LEAST: usize = number(NUMBERS, "least");
-
-/// Fraction bits of the terms of a sum beyond those of the coarser one.
-const LIFT: u32 = 20;
 
 const TENSORS: &[&str] = &["gain", "addends"];
 const GAINS: usize = index(TENSORS, "gain");
@@ -48,11 +44,6 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
         let sum = |x: i16, addend: i32| lifted(input, x).wrapping_add(addend);
         each(node, io, node.words(ADDENDS), |x, addend| limits.hold(whole.of(sum(x, addend))));
     }
-}
-
-/// A value in the unit of a sum.
-fn lifted(by: Multiplier, x: i16) -> i32 {
-    by.of(i32::from(x).wrapping_shl(LIFT))
 }
 
 /// The result of `of` for each element and the constant of its channel.

@@ -1,4 +1,4 @@
-//! `MUL`, `ADD` and `SUB`: by a constant for each channel, and in floats of two computed values.
+//! `MUL`, `ADD` and `SUB`: by a constant for each channel. `MUL` and `ADD` also of two computed values.
 
 use tidegate::internals::{activation::Activation, cell::CellKind};
 
@@ -56,15 +56,30 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    /// Two computed values of floats.
+    /// Two computed values.
     fn merged(&mut self, operator: &Operator<'_>, of: Arithmetic) -> Refused {
         let (a, b) = (self.value(operator, 0)?, self.value(operator, 1)?);
-        fail_if(a.counts.is_some() || b.counts.is_some(), "both of its inputs are computed, and integers")?;
         let how = of.merged().ok_or("both of its inputs are computed")?;
         let differ = a.shape != b.shape || a.along != b.along;
         fail_if(differ, format_args!("its inputs are {:?} and {:?}", a.shape, b.shape))?;
-        let source = self.network.add(Layer::merge(how, 2, a.features()), &[&a.source, &b.source]);
-        self.activated(operator, Value { source, ..a })
+        let counted = match (a.counts, b.counts, self.output_counts(operator)?) {
+            (None, None, _) => None,
+            (Some(first), Some(second), Some(output)) => {
+                let counted = Counted::of(output).limited(output, LIMITS);
+                let counted = if of == Arithmetic::Multiply {
+                    let none = Multiplier { factor: 0, shift: 0 };
+                    let whole = of_product(first, second, output);
+                    whole.map(|whole| counted.of_terms([none, none], whole))
+                } else {
+                    of_sum(first, second, output).map(|(terms, whole)| counted.of_terms(terms, whole))
+                };
+                Some((output, counted.ok_or("a quotient of its scales is out of range")?))
+            }
+            _ => return Err("only one of its inputs and its output is of int8".into()),
+        };
+        let layer = Layer::merge(how, 2, a.features());
+        let (source, counts) = self.counted_of(layer, &[&a.source, &b.source], counted);
+        self.activated(operator, Value { source, counts, ..a })
     }
 
     /// A value and a constant; `index` is the computed input.
@@ -127,20 +142,36 @@ fn scale(of: Arithmetic, x: &Value, shape: &[usize], data: Vec<f32>) -> Result<L
     })
 }
 
-/// The integers of a product. `None` if a scale is out of range.
-fn product(counted: Counted, x: Counts, by: Counts, output: Counts, gain: &[i32]) -> Option<Counted> {
+/// The scale of a product; `None` if it is out of range.
+fn of_product(x: Counts, by: Counts, output: Counts) -> Option<Multiplier> {
     // Computed in the precision of the scales, unlike in sums.
-    let whole = Multiplier::of((x.scale * by.scale / output.scale).into())?;
-    let counted = counted.requantized("input_", Multiplier { factor: 0, shift: 0 }).requantized("", whole);
-    Some(counted.rows("gain", gain.to_vec()))
+    Multiplier::of((x.scale * by.scale / output.scale).into())
 }
 
-/// The integers of a sum, or of a difference. `None` if a scale is out of range.
-fn sum(counted: Counted, x: Counts, by: Counts, output: Counts, values: &[i32], negative: bool) -> Option<Counted> {
+/// The scales of both terms of a sum, and of the sum; `None` if one is out of range.
+fn of_sum(x: Counts, by: Counts, output: Counts) -> Option<([Multiplier; 2], Multiplier)> {
     let [x, by, output] = [x, by, output].map(|counts| f64::from(counts.scale));
     let unit = 2.0 * x.max(by);
-    let (of_x, of_value) = (Multiplier::of(x / unit)?, Multiplier::of(by / unit)?);
-    let whole = Multiplier::of(unit / (f64::from(1 << LIFT) * output))?;
+    let terms = [Multiplier::of(x / unit)?, Multiplier::of(by / unit)?];
+    Some((terms, Multiplier::of(unit / (f64::from(1 << LIFT) * output))?))
+}
+
+impl Counted {
+    /// Adds the scales of two terms and of the whole.
+    fn of_terms(self, [first, second]: [Multiplier; 2], whole: Multiplier) -> Self {
+        self.requantized("first_", first).requantized("second_", second).requantized("", whole)
+    }
+}
+
+/// The integers of a product with a constant. `None` if a scale is out of range.
+fn product(counted: Counted, x: Counts, by: Counts, output: Counts, gain: &[i32]) -> Option<Counted> {
+    let counted = counted.requantized("input_", Multiplier { factor: 0, shift: 0 });
+    Some(counted.requantized("", of_product(x, by, output)?).rows("gain", gain.to_vec()))
+}
+
+/// The integers of a sum with a constant, or of a difference. `None` if a scale is out of range.
+fn sum(counted: Counted, x: Counts, by: Counts, output: Counts, values: &[i32], negative: bool) -> Option<Counted> {
+    let ([of_x, of_value], whole) = of_sum(x, by, output)?;
     let addend = |&value: &i32| {
         let term = of_value.apply(value << LIFT);
         if negative { -term } else { term }
