@@ -113,7 +113,10 @@ pub fn image_and_inputs(
         let has_ports = !shapes.is_empty() || !binds.is_empty() || !states.is_empty();
         if arch.is_some() || window.is_some() || has_ports || *stream {
             let holds = "is a flash image, which holds its architecture";
-            return setting(path, format!("{holds}: leave --arch, --window, --shape, --bind, --state and --stream out"));
+            return setting(
+                path,
+                format!("{holds}: leave --arch, --window, --shape, --bind, --state and --stream out"),
+            );
         }
         let bytes = read_bytes(path)?;
         let buffer = ImageBuffer::new(&bytes);
