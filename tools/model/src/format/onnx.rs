@@ -19,6 +19,7 @@ mod layers;
 mod lower;
 mod made;
 mod moves;
+mod past;
 #[doc(hidden)] // for tests that write files
 pub mod proto;
 mod recurrent;
@@ -35,8 +36,8 @@ use std::path::PathBuf;
 use self::graph::{GraphInput, Output, Session, Setup, Stop, is_whole};
 use self::interface::Ends;
 pub use self::interface::{Interface, InterfaceError};
+use self::past::AllDelays;
 use self::proto::{GraphProto, ModelProto, ValueInfo};
-use self::states::AllDelays;
 use self::value::{Axis, Value};
 use super::{Imported, Options, refuse::err_if, refuse::unsupported_if};
 use crate::budget::Budget;
@@ -382,7 +383,7 @@ impl Reader<'_> {
             };
             let mut budget = self.budget.clone();
             let kept = learnt.delays.values().map(|of| of.elements.len()).sum();
-            budget.take(kept, states::KEPT)?;
+            budget.take(kept, past::KEPT)?;
             let mut session = Session::new(setup, budget, Budget::of_file(self.len));
             let read = session.read().and_then(|outputs| {
                 let pairs = session.check_states(&outputs)?;

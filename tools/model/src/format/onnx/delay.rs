@@ -2,7 +2,7 @@
 
 use super::graph::{Session, Stop};
 use super::made::{Made, MadeOf};
-use super::states::{Key, Past};
+use super::past::{Key, Past};
 use super::value::Element;
 use crate::canonical::MAX_SIZE;
 use crate::format::refuse::fail_if;

@@ -34,9 +34,6 @@ struct Plan {
     places: Vec<Place>,
 }
 
-/// A value that was moved before: its elements, its steps, and its source.
-pub(super) type Moved = (Vec<Element>, Option<usize>, Source);
-
 impl Session<'_> {
     /// The source of these elements, those of a step in one row. Equal elements are moved once.
     pub(super) fn gathered(&mut self, elements: &[Element], time: Option<usize>) -> Result<Source, Stop> {

@@ -4,10 +4,9 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::gather::Moved;
-use super::made::{Made, MadeOf, Operand, StateOf};
+use super::made::{Made, MadeOf, Moved, Operand, StateOf};
+use super::past::{AllDelays, Key, depths};
 use super::proto::{AttributeProto, GraphProto, NodeProto, TensorProto, kind};
-use super::states::{AllDelays, Key, depths};
 use super::value::{Axis, Data, Element, Value, constant, elem, len};
 use super::{Lens, Role};
 use crate::format::{network::Network, refuse::err_if, refuse::fail_if};

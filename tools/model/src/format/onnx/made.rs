@@ -61,6 +61,9 @@ pub(super) struct Operand {
     pub width: usize,
 }
 
+/// A value that was moved before: its elements, its steps, and its source.
+pub(super) type Moved = (Vec<Element>, Option<usize>, Source);
+
 /// A state of one direction of an operator.
 #[derive(Clone, Debug)]
 pub(super) struct StateOf {

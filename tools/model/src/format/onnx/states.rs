@@ -2,56 +2,16 @@
 //! holds elements of the input. Elements that an output only moves are delays of layer outputs, and those of recurrent
 //! operators must return to their place.
 
-use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use super::graph::{Output, Session, Stop};
+use super::past::{AllDelays, Delays, Past};
 use super::value::Element;
 use crate::data::one_line;
 use crate::error::ImportError;
 
 /// Maximum number of steps by which a value is delayed.
 const MOST_STEPS: usize = 1 << 12;
-
-/// Memory of an element of a state in bytes, between two readings and while they are compared.
-pub(super) const KEPT: usize = 2 * size_of::<Past>();
-
-/// The layer that computes a value, the same in every reading of a graph: the number of the node that it belongs to, and
-/// its own number within that node.
-pub(super) type Key = (u32, u32);
-
-/// The source of an element of a state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Past {
-    /// An element of a layer's output, some steps ago.
-    Of { key: Key, at: u32, steps: u32 },
-    /// The state of a recurrent operator.
-    Carried,
-    /// Always zero.
-    Zero,
-}
-
-/// The greatest delay of each layer.
-pub(super) fn depths(delays: &AllDelays) -> HashMap<Key, usize> {
-    let mut depths = HashMap::new();
-    for past in delays.values().flat_map(|of| of.elements.iter()) {
-        if let Past::Of { key, steps, .. } = *past {
-            let depth = depths.entry(key).or_default();
-            *depth = (steps as usize).max(*depth);
-        }
-    }
-    depths
-}
-
-/// A state of the graph that is built as delays.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Delays {
-    pub output: String,
-    pub elements: Rc<Vec<Past>>,
-}
-
-/// The states that are built as delays, by the names of their inputs.
-pub(super) type AllDelays = BTreeMap<String, Delays>;
 
 impl Session<'_> {
     /// Pairs of an input and an output that are one state.
