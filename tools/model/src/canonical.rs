@@ -128,7 +128,7 @@ pub struct Integers {
 pub struct Node {
     /// Unique name; prefix of the names of its tensors.
     pub name: String,
-    /// Name in the spec of a [`CellKind`](tidegate::internals::cell::CellKind).
+    /// Name in the spec of a [`CellKind`].
     pub cell: String,
     /// Inputs of the model or earlier nodes; several are concatenated.
     pub inputs: Vec<String>,

@@ -138,7 +138,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 fn ram_bytes(model: &Model<'_>) -> [usize; 4] {
     let front_end = match model.integer_front_end() {
         Some(front_end) => front_end.memory_words(),
-        None => model.front_end().map_or(0, |front_end| front_end.memory_words()),
+        None => model.front_end().map_or(0, Mfcc::memory_words),
     };
     let detector = model.detector().map_or(0, |detector| match model.numeric().is_integer() {
         true => detector.integer_memory_words(),

@@ -40,7 +40,7 @@ impl<'b> Dtln<'b> {
         Ok(Self { stft, magnitudes: [0.0; BINS], mask: [0.0; BINS], block: [0.0; FRAME] })
     }
 
-    /// Takes [`HOP`] samples and writes as many.
+    /// Takes `HOP` samples and writes as many.
     ///
     /// # Errors
     /// If a network cannot be stepped.

@@ -38,7 +38,7 @@ impl<'b> Gtcrn<'b> {
         Ok(Self { stft: Stft::new(FRAME, HOP, window, memory)?, noisy: [0.0; SPECTRUM], clean: [0.0; SPECTRUM] })
     }
 
-    /// Takes [`HOP`] samples and writes as many, those before them.
+    /// Takes `HOP` samples and writes as many, those before them.
     ///
     /// # Errors
     /// If the network cannot be stepped.
