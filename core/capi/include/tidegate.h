@@ -222,7 +222,7 @@ typedef struct tidegate_state {
 // A front end, which converts microphone samples to rows of features.
 typedef struct tidegate_front_end {
   uint64_t private_seal;
-  size_t private_words[54];
+  size_t private_words[60];
 } tidegate_front_end;
 
 // A detector, which converts posteriors to events.
@@ -244,7 +244,7 @@ typedef struct tidegate_event {
 // tidegate_front_end without floating point.
 typedef struct tidegate_front_end_i16 {
   uint64_t private_seal;
-  size_t private_words[52];
+  size_t private_words[60];
 } tidegate_front_end_i16;
 
 // tidegate_detector without floating point.

@@ -33,7 +33,7 @@ pub struct tidegate_state {
 #[repr(C)]
 pub struct tidegate_front_end {
     private_seal: u64,
-    private_words: [usize; 54],
+    private_words: [usize; 60],
 }
 
 /// A detector, which converts posteriors to events.
@@ -47,7 +47,7 @@ pub struct tidegate_detector {
 #[repr(C)]
 pub struct tidegate_front_end_i16 {
     private_seal: u64,
-    private_words: [usize; 52],
+    private_words: [usize; 60],
 }
 
 /// tidegate_detector without floating point.

@@ -44,7 +44,7 @@ fn inspect_lists_everything() {
     fields(
         &found,
         "format model_id numeric layout signed layers inputs outputs flash_bytes state_bytes scratch_bytes \
-         macs_per_step work labels front_end front_end_scale schedule detector",
+         front_end_bytes detector_bytes macs_per_step work labels front_end front_end_scale schedule detector",
     );
     assert_eq!(found["flash_bytes"], here.read("g.tgi").len());
     assert_eq!(found["layers"].as_array().unwrap().len(), 3);
@@ -91,7 +91,7 @@ fn inspect_lists_extents_and_unrolled_nodes() {
     }
     assert_eq!(layers[0]["extents"], serde_json::json!({ "length": 2, "hop": 2, "prefill": 0 }));
     assert_eq!((&layers[0]["unroll"], &layers[1]["extents"]), (&Value::Null, &serde_json::json!({})));
-    let unroll = serde_json::json!({ "steps": 2, "read_backwards": true, "write_backwards": true, "stateful": false });
+    let unroll = serde_json::json!({ "steps": 2, "read_backwards": true, "write_backwards": true, "stateful": false, "apart": false });
     assert_eq!(layers[1]["unroll"], unroll);
     assert_eq!(layers[1]["macs"], 8, "once a row");
     let text = here.succeed(&["inspect", "back.safetensors"]);

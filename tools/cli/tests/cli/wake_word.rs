@@ -28,8 +28,12 @@ fn a_front_end_is_a_name_or_a_file() {
     };
     refuse("precise", &gru_pb(), &["it gives 13 features, but input \"Mfcc\" has 10"]);
     refuse("exact", "exact", &["is no file, and no front end has this name; known: precise"]);
-    here.write("words.json", r#"{"window": "hamming"}"#);
-    refuse("words.json", "words.json", &["unknown variant `hamming`, expected `hann` or `rectangular`"]);
+    here.write("words.json", r#"{"window": "blackman"}"#);
+    refuse(
+        "words.json",
+        "words.json",
+        &["unknown variant `blackman`, expected one of `hann`, `rectangular`, `hamming`"],
+    );
 }
 
 /// File and word of every clip, in the order of the index.
