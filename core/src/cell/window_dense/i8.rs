@@ -48,21 +48,21 @@ pub(super) const SPEC: IntegerSpec = IntegerSpec {
 .with_tensors_named(TENSORS);
 
 /// Columns that are converted to i16 together, a multiple of every layout's.
-const COLUMNS: usize = 128;
+const COLUMNS: usize = 64;
 /// Blocks of four rows that read them.
-const BLOCKS: usize = 8;
+const BLOCKS: usize = 4;
 
 /// Bytes as i16, aligned as slots are, with zeros behind.
 #[repr(align(8))]
 struct Wide([i16; COLUMNS]);
 
 impl Wide {
-    fn of(bytes: &[u8], first: i32) -> Self {
-        let mut wide = Self([0; COLUMNS]);
-        for (wide, &byte) in wide.0.iter_mut().zip(bytes) {
+    /// Takes the values of these bytes.
+    fn take(&mut self, bytes: &[u8], first: i32) {
+        self.0 = [0; COLUMNS];
+        for (wide, &byte) in self.0.iter_mut().zip(bytes) {
             *wide = value(byte, first);
         }
-        wide
     }
 }
 
@@ -73,13 +73,14 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, x: Option<&[i16]>, state: &mut [i
     let seen = advanced(node, x?, state, first)?;
     let mut blocks = node.weights::<K>(WEIGHTS, seen.len())?;
     let rows = node.rows(ROWS, node.output_size);
+    let mut wide = Wide([0; COLUMNS]);
     for (rows, y) in rows.chunks(BLOCKS).zip(y.chunks_mut(4 * BLOCKS)) {
         let mut sums = [[0; 4]; BLOCKS];
         for (sums, rows) in sums.iter_mut().zip(rows) {
             *sums = start(rows);
         }
         for (part, bytes) in seen.chunks(COLUMNS).enumerate() {
-            let wide = Wide::of(bytes, first);
+            wide.take(bytes, first);
             let operand = K::operand(&wide.0, bytes.len());
             let from = part * K::block_len(COLUMNS);
             for (sums, block) in sums.iter_mut().zip(blocks).take(rows.len()) {
