@@ -9,7 +9,7 @@ use super::taps::along;
 pub fn taps(sums: [i32; 4], taps: &[[u8; 4]], channels: &[u8], row_len: usize, first: i32) -> [i32; 4] {
     let rows = taps.len();
     let needed = rows.wrapping_sub(1).saturating_mul(row_len).saturating_add(4);
-    if rows == 0 || channels.len() < needed || first < -255 || first > 0 {
+    if rows == 0 || channels.len() < needed || !(-255..=0).contains(&first) {
         return along(sums, taps, channels, row_len, first);
     }
     let [mut a, mut b, mut c, mut d] = sums;
