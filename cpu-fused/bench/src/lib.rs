@@ -25,7 +25,7 @@ impl Image {
         };
         let mut seed = 0x9E37_79B9_u32;
         let (mut weights, mut offsets) = (Vec::new(), Vec::new());
-        for tensor in spec.tensors {
+        for tensor in spec.tensors.iter().filter(|tensor| tensor.presence.listed(options)) {
             if !tensor.presence.required(options) {
                 offsets.push(None);
                 continue;
