@@ -91,6 +91,9 @@ pub enum Activation {
     },
 }
 
+/// The bits of -0.0. Those of a negative number are greater.
+const SIGN_BIT: u32 = 1 << 31;
+
 impl Activation {
     /// One of each activation, in the order of codes. Parameters are ONNX's defaults where ONNX has any, LeCun's for
     /// the scaled tanh, those of the identity for [`Affine`](Self::Affine), and those of the logarithm itself.
@@ -192,7 +195,8 @@ impl Activation {
             17 => Self::Relu6,
             18 => Self::Exp,
             19 => Self::Sqrt,
-            20 if alpha < 0.0 || beta < 0.0 => return None,
+            // Negative, by their bits: a comparison of floats would be a call on cores without an FPU.
+            20 if alpha.to_bits() > SIGN_BIT || beta.to_bits() > SIGN_BIT => return None,
             20 => Self::Log { alpha, beta },
             _ => return None,
         };
