@@ -54,17 +54,22 @@ fn lacks(name: &str, path: &Path, what: &str, reproach: fn(&str) -> Option<&'sta
     Err(format!("{name} has {}", found.join(", ")))
 }
 
-/// Fails unless the debug build contains the image exactly once. With a `const` instead of the `static`, `kws_stream`
-/// would contain it twice.
+/// Fails unless the debug build contains each of its images exactly once. With a `const` instead of the `static`,
+/// `kws_stream` would contain it twice.
 pub fn image_is_there_once(firmware: &Firmware) -> Result<(), Failure> {
     let path = firmware.elf();
     let bytes = fs::read(&path).map_err(about(&path))?;
+    let expected = match firmware.name {
+        "bare" => 0,
+        "wake_word_gated" => 2,
+        _ => 1,
+    };
     // Magic and format version.
-    match bytes.windows(6).filter(|window| *window == b"TGIM\x01\x00").count() {
-        1 => Ok(()),
-        0 if firmware.name == "bare" => Ok(()),
-        count => Err(format!("{} holds {count} images, but should hold one", path.display())),
+    let count = bytes.windows(6).filter(|window| *window == b"TGIM\x01\x00").count();
+    if count == expected {
+        return Ok(());
     }
+    Err(format!("{} holds {count} images, but should hold {expected}", path.display()))
 }
 
 fn reproach(symbol: &str) -> Option<&'static str> {
