@@ -230,7 +230,7 @@ fn beside(fields: &[(&str, Json)]) -> Json {
     json
 }
 
-/// Its notes and outputs.
+/// The notes and the outputs of a file.
 fn run(json: &Json, input: &[f32]) -> (Vec<String>, Vec<f32>) {
     let imported = import(&serde_json::to_vec(json).unwrap()).unwrap_or_else(|error| panic!("{error}"));
     let outputs = outputs(&imported.model, input);

@@ -13,11 +13,11 @@ pub const JSON: &str = include_str!("../zoo.json");
 pub struct Entry {
     /// A name of its own.
     pub name: String,
-    /// What it is for.
+    /// The task.
     pub task: String,
     /// The repository on GitHub that publishes it.
     pub origin: String,
-    /// Its licence.
+    /// The licence.
     pub licence: String,
     /// The file in that repository.
     pub source: String,
@@ -29,13 +29,13 @@ pub struct Entry {
     pub step_us: f64,
     /// The test that compares the network with its own framework.
     pub check: String,
-    /// What that test finds.
+    /// The outcome of that test.
     pub result: String,
-    /// What it costs.
+    /// The costs.
     pub figures: Figures,
 }
 
-/// What a network costs.
+/// The costs of a network.
 #[derive(Debug, Deserialize)]
 pub struct Figures {
     /// The numeric of the image.

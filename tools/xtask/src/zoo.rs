@@ -44,7 +44,7 @@ struct Entry {
     step_us: f64,
     /// The test that compares it with its own framework.
     check: String,
-    /// What the test finds.
+    /// The outcome of that test.
     result: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     figures: Option<Figures>,
@@ -177,7 +177,7 @@ fn counted(machine: &'static Machine, image: &Path, steps: u64) -> Result<Counts
     read().ok_or_else(|| format!("{} printed `{}`", firmware.what(), printed.trim()))
 }
 
-/// What has grown.
+/// The figures that have grown.
 fn compared(name: &str, found: &Figures, known: &Figures) -> Vec<String> {
     let sizes = [("flash", found.flash_bytes, known.flash_bytes), ("RAM", found.ram_bytes, known.ram_bytes)];
     let sizes = sizes.into_iter().map(|(what, found, known)| (what.to_owned(), found, known));

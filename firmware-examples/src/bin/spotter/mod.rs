@@ -13,7 +13,7 @@ use tidegate::StepError;
 pub trait Spotter {
     /// Samples per second.
     const SAMPLE_RATE: u32;
-    /// What the microphone hears.
+    /// The clips that the microphone plays.
     const HEARD: &'static [Clip];
 
     /// Resets all states.

@@ -11,7 +11,7 @@ use crate::canonical::Canonical;
 use crate::load::{LoadError, packed_with};
 use crate::quantize::{Ranges, RangesError};
 
-/// What each network takes, `[steps, size]`, while the recipe suppresses the noise of a sound in blocks.
+/// The inputs of each network, `[steps, size]`, while the recipe suppresses the noise of a sound in blocks.
 ///
 /// # Errors
 /// If a network cannot be stepped.

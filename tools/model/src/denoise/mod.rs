@@ -41,7 +41,7 @@ pub type Ports = (&'static [usize], &'static [usize]);
 /// The facts of a recipe.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
     /// Sample rate in Hz.
     pub sample_rate: u32,
@@ -51,7 +51,7 @@ pub struct Facts {
     pub late: usize,
     /// Samples at the start of the sound that are left out, because they are before the first one of the input.
     pub left_out: usize,
-    /// Its networks in order.
+    /// The networks in order.
     pub networks: &'static [Ports],
 }
 
