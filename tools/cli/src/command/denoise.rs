@@ -101,8 +101,10 @@ impl Args {
         };
         let (needed, given) = (recipe.facts().networks.len(), models.len());
         if needed != given {
-            let name = recipe.facts().name;
-            return Err(Failure::new(format!("--recipe: {name} takes {needed} models, but {given} are given")));
+            let (name, models) = (recipe.facts().name, if needed == 1 { "model" } else { "models" });
+            return Err(Failure::new(format!(
+                "--recipe: {name} needs {needed} {models} after its name, and has {given}"
+            )));
         }
         Ok((recipe, models))
     }

@@ -82,8 +82,20 @@ fn sounds_models_and_names_that_do_not_fit_are_refused_in_one_line() {
         "--recipe",
         &["dtl is not known; known: dtln, gtcrn, rnnoise"],
     );
-    refuse(&noisy, "c.wav", &["--recipe", "dtln", &weights], "--recipe", &["dtln takes 2 models, but 1 are given"]);
-    refuse(&noisy, "c.wav", &["--recipe", "rnnoise", &weights, &weights], "--recipe", &["rnnoise takes 1 models"]);
+    refuse(
+        &noisy,
+        "c.wav",
+        &["--recipe", "dtln", &weights],
+        "--recipe",
+        &["dtln needs 2 models after its name, and has 1"],
+    );
+    refuse(
+        &noisy,
+        "c.wav",
+        &["--recipe", "rnnoise", &weights, &weights],
+        "--recipe",
+        &["rnnoise needs 1 model after its name, and has 2"],
+    );
     let gru = super::gru_pb();
     let other = ["--recipe", "rnnoise", gru.as_str()];
     refuse(
