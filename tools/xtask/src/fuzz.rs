@@ -3,7 +3,6 @@
 //!
 //! The settings are those of cargo-fuzz, which CI would have to compile first.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -58,7 +57,7 @@ pub fn some(names: Vec<String>, seconds: u64) -> Result<(), Failure> {
     install::nightly()?;
     let names = if names.is_empty() { targets()? } else { names };
     build()?;
-    run(&names, Limit { seconds, executions: 0 }).map(drop)
+    run(&names, Limit { seconds, executions: 0 }, |_, _| Ok(()))
 }
 
 /// Builds all targets.
@@ -83,18 +82,22 @@ pub fn build() -> Result<(), Failure> {
     run_command("fuzz targets with the address sanitizer", build)
 }
 
-/// Runs every target of `names`, as many at a time as there are cores. Returns what each has run.
-pub fn run(names: &[String], limit: Limit) -> Result<BTreeMap<String, Ran>, Failure> {
-    let (next, done) = (Mutex::new(names.iter()), Mutex::new(BTreeMap::new()));
+/// Runs every target of `names`, as many at a time as there are cores, and calls `done` after each.
+pub fn run(
+    names: &[String],
+    limit: Limit,
+    mut done: impl FnMut(&str, Ran) -> Result<(), Failure> + Send,
+) -> Result<(), Failure> {
+    let (next, done) = (Mutex::new(names.iter()), Mutex::new(&mut done));
     let failures = Mutex::new(Vec::new());
     let work = || {
         while let Some(name) = next.lock().expect("no thread panics").next() {
-            match run_one(name, limit) {
-                Ok(ran) => {
-                    eprintln!("    {name}: {} inputs in {} s", ran.executions, ran.seconds);
-                    done.lock().expect("no thread panics").insert(name.clone(), ran);
-                }
-                Err(failure) => failures.lock().expect("no thread panics").push(failure),
+            let outcome = run_one(name, limit).and_then(|ran| {
+                eprintln!("    {name}: {} inputs in {} s", ran.executions, ran.seconds);
+                done.lock().expect("no thread panics")(name, ran)
+            });
+            if let Err(failure) = outcome {
+                failures.lock().expect("no thread panics").push(failure);
             }
         }
     };
@@ -104,7 +107,7 @@ pub fn run(names: &[String], limit: Limit) -> Result<BTreeMap<String, Ran>, Fail
         }
     });
     let failures = failures.into_inner().expect("no thread panics");
-    if failures.is_empty() { Ok(done.into_inner().expect("no thread panics")) } else { Err(failures.join("\n")) }
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
 }
 
 /// The folder of a target's inputs: the seeds, or the inputs that it finds.

@@ -53,10 +53,11 @@ pub fn run(targets: Vec<String>) -> Result<(), Failure> {
     let is_everything = targets.is_empty();
     let targets = if is_everything { fuzz::targets()? } else { targets };
     fuzz::build()?;
-    for (target, ran) in fuzz::run(&targets, FUZZ)? {
-        record.fuzz.insert(target, result(ran));
-    }
-    write(&path, &record)?;
+    // The record is written after each target, so that hours of work survive an interruption.
+    fuzz::run(&targets, FUZZ, |target, ran| {
+        record.fuzz.insert(target.to_owned(), result(ran));
+        write(&path, &record)
+    })?;
     if is_everything {
         let start = Instant::now();
         let executions = test::hosts(RACE_SECONDS)?;
