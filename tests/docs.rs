@@ -357,6 +357,7 @@ fn tables_are_those_of_specs_golden_cases_and_records() {
     holds("docs/zoo.md", "zoo", &zoo::table());
     holds("docs/training.md", "recipes", &measured::recipes());
     holds("docs/training.md", "seeds", &measured::seeds());
+    holds("docs/training.md", "GPU", &measured::gpu());
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Tables of the documentation from the records of measured figures (`tests/data/measured`, and those of
 //! `cargo xtask icount`).
 
+use std::fmt::Write;
+
 use serde_json::Value;
 use tidegate_tests::measured::recorded;
 
@@ -156,5 +158,35 @@ pub fn seeds() -> String {
     format!(
         "| seed | Tidegate | PyTorch {} | largest difference of a weight |\n|---|---|---|---|\n{rows}",
         text(&record["versions"]["torch"])
+    )
+}
+
+/// `docs/training.md`: LSTM layers on a GPU, here and in PyTorch.
+pub fn gpu() -> String {
+    let record = recorded("torch_time");
+    let rows = record["rows"].as_array().expect("a list");
+    let of = |math: &'static str| rows.iter().filter(move |row| row["shape"][6] == math);
+    let figure = |row: &Value, path: &str| row.pointer(path).and_then(Value::as_f64).expect("a figure");
+    let row = |(f32, tf32): (&Value, &Value)| {
+        let [batch, steps, inputs, hidden, layers, directions] = [0, 1, 2, 3, 4, 5].map(|at| number(&f32["shape"][at]));
+        assert_eq!(f32["shape"].as_array().map(|all| &all[..6]), tf32["shape"].as_array().map(|all| &all[..6]));
+        // The page says that both give the same bits.
+        let mut apart = [f32, tf32].into_iter().flat_map(|row| row["apart"].as_object().expect("differences").values());
+        assert!(apart.all(|apart| apart == 0.0), "{}", f32["shape"]);
+        let mut cells = format!("| {batch} x {steps} | {inputs}, {hidden} | {layers} | {directions} ");
+        for mode in ["forward", "training"] {
+            let [ours, torch, ratio] =
+                ["ours_ms", "torch_ms", "ratio"].map(|name| figure(f32, &format!("/{mode}/{name}")));
+            let in_tf32 = figure(tf32, &format!("/{mode}/ratio"));
+            write!(cells, "| {ours:.2} | {torch:.2} | {ratio:.2} | {in_tf32:.2} ").expect("a text grows");
+        }
+        format!("{cells}| {:.0}x |\n", figure(f32, "/cells_ratio"))
+    };
+    let table: String = of("f32").zip(of("tf32")).map(row).collect();
+    assert_eq!(table.lines().count() * 2, rows.len());
+    format!(
+        "{}:\n\n| batch x steps | features, units | layers | directions | forward, ms | PyTorch | ratio | in tf32 | training, ms \
+         | PyTorch | ratio | in tf32 | cell by cell |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n{table}",
+        text(&record["made_by"])
     )
 }

@@ -10,8 +10,10 @@ TIDEGATE_CUDA_PATH names others.
 For each shape both run the same numbers once and must agree. Then they are timed in alternating rounds, in f32 and in
 tf32: a forward pass (inference), and a training step (forward, gradients to the input and to all parameters). A further
 column is the training step of PyTorch's `nn.LSTMCell`, cell by cell, in f32. Prints a line for each shape with the
-medians of the rounds. The limits are 1.05 of PyTorch's time, and a sixth of the time cell by cell. Exits with 1 if
-results differ or a limit is exceeded.
+medians of the rounds, and writes every round to OUT.json. The limits are 1.05 of PyTorch's time, and a sixth of the time
+cell by cell. Exits with 1 if results differ or a limit is exceeded.
+
+tests/data/measured/torch_time.json, for docs/training.md, is such an OUT.json.
 """
 
 import json
@@ -33,7 +35,7 @@ from torch import nn  # noqa: E402
 PROGRAM = sys.argv[1]
 OUT = sys.argv[2] if len(sys.argv) > 2 else None
 SIZES = [(1, 70, 512, 512), (64, 1000, 256, 126), (64, 1000, 256, 128), (128, 28, 28, 32)]
-ROUNDS, CELL_ROUNDS = 11, 3
+ROUNDS, CELL_ROUNDS = 21, 3
 # Approximate duration of a round, long enough that clock resolution and waiting hardly matter.
 ROUND_MS = 15.0
 BAR, CELL_BAR = 1.05, 6.0
@@ -193,6 +195,7 @@ def turns(ours, shape, lstm, x, dy):
         mine, theirs = zip(*rounds)
         ratio = statistics.median(a / b for a, b in rounds)
         found[mode] = {"ours_ms": statistics.median(mine), "torch_ms": statistics.median(theirs), "ratio": ratio}
+        found[mode]["rounds_ms"] = rounds
     return found
 
 
@@ -229,10 +232,26 @@ def main():
                         rows.append(row)
                         print(line(row), flush=True)
                         if OUT:
-                            with open(OUT, "w") as out:
-                                json.dump(rows, out, indent=1)
+                            write(rows)
     print(f"{len(rows)} shapes, {broken} exceed a limit")
     return broken > 0
+
+
+def rounded(value):
+    """Four significant digits of each number, in place of seventeen."""
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, dict):
+        return {name: rounded(part) for name, part in value.items()}
+    return [rounded(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def write(rows):
+    """One line for each shape, with every round."""
+    made_by = f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, {torch.cuda.get_device_name()}"
+    lines = ",\n".join(json.dumps(rounded(row)) for row in rows)
+    with open(OUT, "w") as out:
+        out.write(f'{{"made_by": "{made_by}", "rows": [\n{lines}\n]}}\n')
 
 
 def line(row):
