@@ -75,11 +75,10 @@ impl Data {
         in_parallel(self.sounds.len(), |clip| features(mfcc, &fit(mfcc, &self.sounds[clip], frames).unwrap()).unwrap())
     }
 
-    /// An integer image whose front end is in integers too, calibrated on the features `heard`.
-    fn integer(&self, model: &Canonical, heard: &[Vec<f32>], numeric: Numeric, layout: Layout) -> ImageBuffer {
+    /// The ranges of the values in `model` on the calibration clips, of which `heard` has the features.
+    fn ranges(&self, model: &Canonical, heard: &[Vec<f32>]) -> Ranges {
         let inputs: Vec<[&[f32]; 1]> = self.calibration.iter().map(|&clip| [heard[clip].as_slice()]).collect();
-        let ranges = Ranges::measure(model, inputs.iter().map(<[_; 1]>::as_slice)).unwrap();
-        load::packed_with(Path::new("model"), model, numeric, &ranges, layout).unwrap()
+        Ranges::measure(model, inputs.iter().map(<[_; 1]>::as_slice)).unwrap()
     }
 }
 
@@ -116,8 +115,12 @@ fn integer_decisions_match_those_of_floats() {
         let lost = data::allowed(WITHOUT_DATA, COUNTED, counted.len());
         assert!(right(&got) + lost >= right(&expected), "{name}");
         let mut row = json!({"model": name, "clips": counted.len(), "f32": right(&expected)});
+        // Images whose front ends are in integers too.
+        let ranges = data.ranges(&canonical, &heard);
+        let packed =
+            |numeric, layout| load::packed_with(Path::new(name), &canonical, numeric, &ranges, layout).unwrap();
         for (numeric, lost, other_percent) in BARS {
-            let image = data.integer(&canonical, &heard, numeric, Layout::Portable);
+            let image = packed(numeric, Layout::Portable);
             let integer = image.model().unwrap();
             assert_eq!(integer.front_end().unwrap().scale(), Some(integer.input_scale()));
             let got = decisions(&integer, &heard);
@@ -147,7 +150,7 @@ fn integer_decisions_match_those_of_floats() {
             }
             // The same bits with weights in another layout.
             for layout in Layout::ALL.into_iter().filter(|layout| layout.is_of(numeric)) {
-                let image = data.integer(&canonical, &heard, numeric, layout);
+                let image = packed(numeric, layout);
                 let other = image.model().unwrap();
                 for clip in (0..data.clips.len()).step_by(data.clips.len() / 10) {
                     let outputs = [Engine::Scalar(integer), Engine::Scalar(other), Engine::fused(&integer)]
@@ -439,7 +442,8 @@ fn an_integer_stream_is_recognized() {
     let canonical = data.model("GRU_S");
     let bare = load::packed(Path::new("GRU_S"), &canonical, Numeric::I8x16).unwrap();
     let heard = data.features(&bare.model().unwrap());
-    let image = data.integer(&canonical, &heard, Numeric::I8x16, Layout::Portable);
+    let ranges = data.ranges(&canonical, &heard);
+    let image = load::packed_with(Path::new("GRU_S"), &canonical, Numeric::I8x16, &ranges, Layout::Portable).unwrap();
     let model = image.model().unwrap();
     let clips: Vec<ClipLen> = data
         .clips

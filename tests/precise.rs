@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate::front_end::MfccSettings;
 use tidegate::{Numeric, Schedule, StepError};
+use tidegate_model::backend::Engine;
 use tidegate_model::canonical::{Mfcc, Tensor};
 use tidegate_model::data::{read_audio_at, read_index, read_tensors};
 use tidegate_model::load::{self, ImageBuffer, Settings};
@@ -202,7 +203,8 @@ fn wake_words_are_recognized_in_an_hour_of_other_words() {
         for seed in 0..3 {
             let plan = StreamPlan::new(&lens, 16_000, seed);
             let labels = [name.to_owned()];
-            let score = score_stream(&model, model.front_end().unwrap(), &sounds, &plan, &labels, || {}).unwrap();
+            let score = score_stream(Engine::fused(&model), model.front_end().unwrap(), &sounds, &plan, &labels, || {})
+                .unwrap();
             let StreamScore { keywords, right, missed, false_alarms, seconds, .. } = score;
             println!(
                 "{name}, seed {seed}, {:.1} minutes: {right} of {keywords} right, {missed} missed, {false_alarms} false alarms",
