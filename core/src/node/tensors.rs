@@ -4,7 +4,7 @@ use super::Node;
 use crate::curve::TABLE_LEN;
 use crate::image::field::MAX_SIZE;
 use crate::image::field::node as field;
-use crate::image::read::{slice, u32_at};
+use crate::image::read::slice;
 use crate::kernel::{Blocks, Kernel, Weight};
 use crate::quant::RowBlock;
 use crate::spec::{IntegerSpec, Storage, TensorSpec, is_wide};
@@ -50,9 +50,9 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The bytes of tensor `index` of the spec, in the layout; empty if the node does not have it.
+    /// The bytes of tensor `index` of the spec, in the layout; empty if neither the node nor the spec has it.
     pub fn tensor(&self, index: usize) -> &'a [u8] {
-        let offset = u32_at(self.tensors, 4 * index..4 * index + 4).unwrap_or(field::ABSENT);
+        let offset = self.offset(index).unwrap_or(field::ABSENT);
         if offset == field::ABSENT {
             return &[];
         }
@@ -124,8 +124,13 @@ impl<'a> Node<'a> {
     /// A tensor and everything after it. Computing its end would need its dimensions.
     #[inline(always)]
     fn tensor_start(&self, index: usize) -> Option<&'a [u8]> {
-        let offset = u32_at(self.tensors, 4 * index..4 * index + 4)?;
-        self.weights.get(offset as usize..)
+        self.weights.get(self.offset(index)? as usize..)
+    }
+
+    /// The offset of tensor `index` of the spec.
+    #[inline(always)]
+    fn offset(&self, index: usize) -> Option<u32> {
+        self.tensors.as_chunks().0.get(index).map(|&bytes| u32::from_le_bytes(bytes))
     }
 
     /// The factors or the table at `index` of an integer node's spec.

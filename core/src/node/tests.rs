@@ -86,6 +86,8 @@ fn check(node: &Node<'_>, exceeding: &mut u64) {
     let found = node.needed_work_elements(specs);
     let exact = exact_sum(node, specs.work()).map(|work| work + node.gathered_elements() as u128);
     assert!(holds(found, exact), "work {found:?} {:?}", node.sizes());
+    // An index without a tensor, as from a search by name; without overflow.
+    assert!(node.tensor(usize::MAX).is_empty() && node.elements(usize::MAX).is_empty());
     // Bounds, which saturate.
     assert!(node.work(specs) >= node.work_of_row(specs).moves);
 }
