@@ -27,6 +27,9 @@ mod written;
 mod dsp_asm;
 #[cfg(all(target_arch = "arm", feature = "dsp"))]
 #[expect(unsafe_code)]
+mod dsp_half;
+#[cfg(all(target_arch = "arm", feature = "dsp"))]
+#[expect(unsafe_code)]
 mod dsp_i4;
 #[cfg(all(target_arch = "arm", feature = "dsp"))]
 #[expect(unsafe_code)]
@@ -55,6 +58,9 @@ mod thumb2_gates;
 #[cfg(all(target_arch = "arm", feature = "thumb2"))]
 #[expect(unsafe_code)]
 mod thumb2_i4;
+
+#[cfg(all(target_arch = "arm", feature = "dsp"))]
+pub(crate) use dsp_half::of_halves;
 
 #[cfg(not(all(target_arch = "arm", feature = "thumb2")))]
 impl Kernel for Portable {}

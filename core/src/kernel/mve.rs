@@ -15,6 +15,12 @@ impl Blocked for CortexM55 {
         x.as_chunks().0
     }
 
+    #[cfg(all(target_arch = "arm", feature = "mve"))]
+    fn dot(start: [i32; 4], block: &[[[i8; 16]; 4]], x: &[[i16; 16]]) -> [i32; 4] {
+        super::mve_asm::dot(start, block, x)
+    }
+
+    #[cfg(not(all(target_arch = "arm", feature = "mve")))]
     fn dot(start: [i32; 4], block: &[[[i8; 16]; 4]], x: &[[i16; 16]]) -> [i32; 4] {
         let mut sums = start;
         for (rows, x) in block.iter().zip(x) {

@@ -341,6 +341,34 @@ macro_rules! row {
     };
 }
 
+/// The sums of one block, for cells that requantize by themselves.
+#[inline(never)]
+pub fn dot(start: [i32; 4], block: &[[[i8; 16]; 4]], x: &[[i16; 16]]) -> [i32; 4] {
+    let (units, [mut a, mut b, mut c, mut d]) = (block.len().min(x.len()), start);
+    if units == 0 {
+        return start;
+    }
+    // SAFETY: reads `units` times 64 bytes of weights and 32 of `x`, which the slices have. Elements are aligned to their
+    // size, as these loads require.
+    unsafe {
+        asm!(
+            "1:",
+            "vldrh.u16 q0, [r3], #32",
+            "vldrh.u16 q1, [r3, #-16]",
+            block!("vmlava.s16", "r1", "q0", "q1", "r0", "r2", "r4", "r8"),
+            "subs r5, r5, #1",
+            "bne 1b",
+            inout("r0") a, inout("r2") b, inout("r4") c, inout("r8") d,
+            inout("r1") block.as_ptr() => _,
+            inout("r3") x.as_ptr() => _,
+            inout("r5") units => _,
+            out("d0") _, out("d1") _, out("d2") _, out("d3") _, out("d4") _, out("d5") _,
+            options(readonly, nostack),
+        );
+    }
+    [a, b, c, d]
+}
+
 /// The loop over pairs of blocks of one unit: the operands stay in q4 to q7. `$coarse` is as in `pairs!`.
 macro_rules! short {
     ($short:expr, $coarse:expr) => {

@@ -12,7 +12,7 @@
 
 use crate::cell::i8::{Limits, factor, limit, multiplier, shift};
 use crate::cell::prelude::*;
-use crate::fixed::{Multiplier, halved, sigmoid, tanh};
+use crate::fixed::{Multiplier, halved, sigmoid, tanh, tanh_of_gate};
 
 const NUMBERS: &[NumberSpec] = &[
     factor("input_gate_input_factor"),
@@ -50,9 +50,6 @@ const TENSORS: &[&str] = &["input_weights", "recurrent_weights", "bias"];
 const INPUT_WEIGHTS: usize = index(TENSORS, "input_weights");
 const RECURRENT_WEIGHTS: usize = index(TENSORS, "recurrent_weights");
 const BIAS: usize = index(TENSORS, "bias");
-
-/// Integer bits of the argument of a gate's activation.
-const GATE_BITS: u32 = 3;
 
 /// The value of `cell_clip` that disables clipping.
 const NO_CLIP: i32 = 1 << 15;
@@ -120,7 +117,7 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
         let [h_i, h_f, h_g, h_o] = K::dot([0; 4], r, h);
         let i = sigmoid(input.preact(x_i, h_i));
         let f = sigmoid(forget.preact(x_f, h_f));
-        let g = tanh(candidate.preact(x_g, h_g), GATE_BITS);
+        let g = tanh_of_gate(candidate.preact(x_g, h_g));
         let o = sigmoid(output.preact(x_o, h_o));
         let sum = saturated(product(f, *c, 15) + product(i, g, 30 - bits));
         *c = saturated(i32::from(sum).max(-clip).min(clip));
