@@ -91,7 +91,9 @@ pub fn run(
     let (next, done) = (Mutex::new(names.iter()), Mutex::new(&mut done));
     let failures = Mutex::new(Vec::new());
     let work = || {
-        while let Some(name) = next.lock().expect("no thread panics").next() {
+        loop {
+            // A statement of its own, so that the lock is released before the target runs.
+            let Some(name) = next.lock().expect("no thread panics").next() else { return };
             let outcome = run_one(name, limit).and_then(|ran| {
                 eprintln!("    {name}: {} inputs in {} s", ran.executions, ran.seconds);
                 done.lock().expect("no thread panics")(name, ran)
