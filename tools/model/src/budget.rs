@@ -25,6 +25,11 @@ pub fn allow(bytes: u64) {
     ALLOWED.store(bytes, Ordering::Relaxed);
 }
 
+/// A limit on the bytes of unpacked content, or the memory given to [`allow`] if that is more.
+pub(crate) fn or_allowed(limit: u64) -> u64 {
+    limit.max(ALLOWED.load(Ordering::Relaxed))
+}
+
 /// Memory that the reader of a file may still use.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {

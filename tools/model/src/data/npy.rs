@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Reason, Stored,
+    MAX_ENTRIES, Reason, Stored,
     element::{Element, Endian},
     guarded, has_many_entries, shortened, tensor, zip_damage,
 };
@@ -184,7 +184,7 @@ pub(super) fn parse_npz(bytes: &[u8]) -> Result<BTreeMap<String, Stored>, Reason
         Reason::from(format!("is not a whole zip archive: {}", zip_damage(e, "it is cut off or damaged")))
     };
     if has_many_entries(bytes) {
-        return Err("has too many entries".into());
+        return Err(format!("has more than {MAX_ENTRIES} entries, a fixed limit that --memory does not lift").into());
     }
     let mut archive = guarded(|| zip::ZipArchive::new(Cursor::new(bytes)))?.map_err(|e| damaged(&e))?;
     let (mut tensors, mut budget) = (BTreeMap::new(), Budget::of_file(bytes.len()));

@@ -22,7 +22,9 @@ impl Description {
         if text.len() as u64 > MAX_BYTES {
             return Err(DataError::new(
                 path,
-                format!("is larger than {MAX_BYTES} bytes: an architecture is JSON text"),
+                format!(
+                    "is larger than {MAX_BYTES} bytes, a fixed limit that --memory does not lift: an architecture is JSON text"
+                ),
             ));
         }
         let invalid = |error: &dyn Display| {

@@ -39,7 +39,8 @@ pub use self::interface::{Interface, InterfaceError};
 use self::past::AllDelays;
 use self::proto::{GraphProto, ModelProto, ValueInfo};
 use self::value::{Axis, Value};
-use super::{Imported, Options, refuse::err_if, refuse::unsupported_if};
+use super::refuse::{err_if, limit_if, unsupported_if};
+use super::{Imported, Options};
 use crate::budget::Budget;
 use crate::canonical::{Canonical, Schedule, Tensor};
 use crate::{data::one_line, error::ImportError, error::Result};
@@ -181,7 +182,7 @@ fn graph_of(model: &ModelProto) -> Result<&GraphProto> {
     }
     unsupported_if(!graph.sparse_initializer.is_empty(), "a sparse initializer")?;
     let many = graph.input.len() > MAX_PORTS + graph.initializer.len() || graph.output.len() > MAX_PORTS;
-    err_if(many, || malformed(format!("it has more than {MAX_PORTS} inputs or outputs")))?;
+    limit_if(many, MAX_PORTS, "inputs or outputs")?;
     err_if(graph.output.is_empty(), || malformed("it has no output".into()))?;
     Ok(graph)
 }

@@ -3,7 +3,7 @@
 use super::graph::{Graph, Source, malformed};
 use super::{cells::unsupported_if, evaluate::Evaluator, front_end::FrontEnd, lower::Lowering};
 use crate::format::{description::Imported, graphdef::NodeDef};
-use crate::{canonical::Schedule, error::Result};
+use crate::{canonical::Schedule, error::ImportError, error::Result};
 
 /// Maximum number of outputs.
 const MAX_OUTPUTS: usize = 16;
@@ -54,6 +54,6 @@ fn ends(graph: &Graph<'_>) -> Result<Vec<usize>> {
     match ends.len() {
         0 => malformed("it has no output".into()),
         1..=MAX_OUTPUTS => Ok(ends),
-        found => malformed(format!("it has {found} outputs, more than {MAX_OUTPUTS}")),
+        _ => Err(ImportError::Limit { most: MAX_OUTPUTS, what: "outputs" }),
     }
 }
