@@ -207,7 +207,8 @@ fn recognize(bytes: &[u8]) -> Option<Kind> {
         _ if bytes.trim_ascii_start().starts_with(b"{") => Kind::Json,
         _ => match MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
             Some((_, found)) => Kind::Other(found),
-            None if is_onnx(bytes) => Kind::Onnx,
+            // Field 1 of a model is a varint, its IR version.
+            None if bytes.first() == Some(&0x08) => Kind::Onnx,
             // Field 1 of a GraphDef is a NodeDef, whose field 1 is its name: two length-delimited tags.
             None if bytes.first() == Some(&0x0a) => Kind::GraphDef,
             None => return None,
@@ -215,9 +216,9 @@ fn recognize(bytes: &[u8]) -> Option<Kind> {
     })
 }
 
-/// Whether bytes begin as an ONNX model does: field 1 is a varint, its IR version.
+/// Whether bytes are those of an ONNX model.
 pub fn is_onnx(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"\x08")
+    matches!(recognize(bytes), Some(Kind::Onnx))
 }
 
 fn is_safetensors(bytes: &[u8]) -> bool {
