@@ -113,8 +113,22 @@ pub enum Over {
     Conv {
         weights: usize,
     },
+    /// Convolution of each channel on its own, with weights [height, width, channels, multiplier].
+    Depthwise {
+        weights: usize,
+    },
     Max,
     Average,
+}
+
+impl Over {
+    /// The tensor of a convolution's weights.
+    pub fn weights(self) -> Option<usize> {
+        match self {
+            Self::Conv { weights } | Self::Depthwise { weights } => Some(weights),
+            Self::Max | Self::Average => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
