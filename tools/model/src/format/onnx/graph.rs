@@ -78,6 +78,8 @@ pub(super) struct Setup<'a> {
     pub ports: &'a BTreeSet<String>,
     /// Pairs of an input and an output that the user names as states.
     pub states: &'a BTreeMap<String, String>,
+    /// The values of states before the first step, by the names of their inputs, unless they are zero.
+    pub starts: &'a BTreeMap<String, Vec<f32>>,
     /// Work that is left for all readings.
     pub work: &'a Cell<usize>,
 }
