@@ -318,7 +318,7 @@ fn sequences_that_end_early_and_active_dropout_are_refused() {
 }
 
 /// Samples that seed the fuzz target: small files of every kind of file and layer.
-const SEEDS: [(&str, u8); 12] = [
+const SEEDS: [(&str, u8); 13] = [
     ("block_lstm_peephole", 0),
     ("gru_block_cell_unrolled", 0),
     ("dynamic_basic_rnn_relu_last", 0),
@@ -328,6 +328,7 @@ const SEEDS: [(&str, u8); 12] = [
     ("lstm_block_cell", 0),
     ("flattened", 0),
     ("conv_image", 0),
+    ("depthwise_conv", 0),
     ("dynamic_lstm_projection_clips", 0),
     ("length_fed_open", 1),
     ("tf2_keras3_simple", 0),

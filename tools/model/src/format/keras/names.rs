@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{hdf5::Tree, order};
+use super::{hdf5::Tree, order, order::Found};
 use crate::error::ImportError;
 use crate::format::description::{Description, Input, LayerDescription, Size};
 
@@ -25,14 +25,6 @@ const IDLE: [&str; 10] = [
     "input_layer",
     "seed_generator",
 ];
-
-/// A layer, as its tensors show it.
-pub(super) struct Found {
-    pub layer: LayerDescription,
-    /// Features that it reads and has, if its tensors show them.
-    pub input: Option<usize>,
-    pub output: Option<usize>,
-}
 
 /// The error for a file that holds only weights. `framework` is empty if the file does not state it.
 pub(super) fn draft(tree: &Tree, framework: &str) -> ImportError {

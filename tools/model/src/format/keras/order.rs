@@ -1,9 +1,17 @@
 //! The order of layers that a file lists by their names, from their sizes.
 
-use super::names::Found;
+use crate::format::description::LayerDescription;
 
 /// Maximum number of layers that the search for an order tries.
 const MAX_TRIED: usize = 10_000;
+
+/// A layer, as its tensors show it.
+pub(super) struct Found {
+    pub layer: LayerDescription,
+    /// Features that it reads and has, if its tensors show them.
+    pub input: Option<usize>,
+    pub output: Option<usize>,
+}
 
 /// The name that Keras gives to the layers of a class, and the number behind it: `layers/lstm_1` is `lstm` and 1.
 pub(super) fn stem(name: &str) -> (&str, usize) {
