@@ -29,7 +29,7 @@ pub use error::{is_unseen, one_line};
 pub use index::{Clip, read_index, read_index_files, read_index_splits};
 
 use crate::{
-    budget::{Budget, TooCostly},
+    budget::{Budget, FIXED, TooCostly},
     canonical::Tensor,
     output::{Pending, prepare},
 };
@@ -173,7 +173,7 @@ pub fn prepare_tensors(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Resul
 /// If the file cannot be read, is a folder, or is longer.
 pub fn read_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
     let failed = |e| DataError::io(path, "read", e);
-    let too_long = || DataError::new(path, "is longer than 512 MiB, a fixed limit that --memory does not lift");
+    let too_long = || DataError::new(path, format!("is longer than 512 MiB, {FIXED}"));
     let file = File::open(path).map_err(failed)?;
     let found = file.metadata().map_err(failed)?;
     if found.is_dir() {

@@ -9,7 +9,7 @@ use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_f
 
 use super::protobuf::{self, Field, Trouble};
 use super::refuse::{err_if, fail_if, limit_if};
-use crate::{budget::Budget, canonical::Tensor, error::ImportError, error::Result};
+use crate::{budget::Budget, budget::FIXED, canonical::Tensor, error::ImportError, error::Result};
 
 /// Maximum number of nodes in a graph; the Hello Edge graphs have about 110.
 pub const MAX_NODES: usize = 65_536;
@@ -237,7 +237,7 @@ impl TensorProto {
         let len = dims.iter().try_fold(1_usize, |product, &dim| product.checked_mul(dim));
         match len {
             Some(len) if len <= MAX_VALUES => Ok(dims),
-            _ => Err(format!("it has more than {MAX_VALUES} values")),
+            _ => Err(format!("it has more than {MAX_VALUES} values, {FIXED}")),
         }
     }
 

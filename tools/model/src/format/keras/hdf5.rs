@@ -13,7 +13,7 @@ use hdf5_reader::messages::attribute::AttributeMessage;
 use hdf5_reader::messages::datatype::{StringSize, VarLenKind};
 use hdf5_reader::{ByteOrder, Dataset, Datatype, Hdf5File, OpenOptions, Storage, StorageBuffer};
 
-use crate::budget::{self, Budget, WEIGHT};
+use crate::budget::{self, Budget, FIXED, WEIGHT};
 use crate::canonical::Tensor;
 use crate::data::element::{Element, Endian};
 use crate::data::{guarded, one_line};
@@ -135,7 +135,7 @@ impl Storage for Meter {
         err_if(paid.is_err(), || Error::InvalidData("its parts refer to each other too often".into()))?;
         let start = usize::try_from(offset).map_err(|_| Error::OffsetOutOfBounds(offset))?;
         let long = start < self.bytes.len() && !self.has_short_names(start);
-        err_if(long, || Error::InvalidData(format!("it has names of more than {MAX_NAME} bytes")))?;
+        err_if(long, || Error::InvalidData(format!("it has names of more than {MAX_NAME} bytes, {FIXED}")))?;
         StorageBuffer::from_shared(Arc::clone(&self.bytes), start, len)
     }
 }

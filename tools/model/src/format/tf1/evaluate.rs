@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::symbol::{Arena, Dim, Id, is_symbol};
 use super::{exports, front_end::FrontEnd, graph::Graph, graph::Source};
+use crate::budget::FIXED;
 use crate::error::{ImportError, Result};
 use crate::format::graphdef::{AttrValue, attr_value::Value as Attr};
 
@@ -176,7 +177,7 @@ impl<'g> Evaluator<'g> {
                 let states = evaluator.frames.entry(frame).or_default();
                 states.push((merge, back.node));
                 if states.len() > MAX_STATES {
-                    return evaluator.fail(merge, format!("its loop has more than {MAX_STATES} states"));
+                    return evaluator.fail(merge, format!("its loop has more than {MAX_STATES} states, {FIXED}"));
                 }
             }
         }
@@ -311,7 +312,7 @@ impl<'g> Evaluator<'g> {
 
     pub(super) fn spend_ints(&mut self, count: usize) -> Result<(), String> {
         let left = self.ints_left.checked_sub(count).filter(|_| count <= MAX_INTS);
-        self.ints_left = left.ok_or_else(|| format!("it makes more than {MAX_INTS} integers"))?;
+        self.ints_left = left.ok_or_else(|| format!("it makes more than {MAX_INTS} integers, {FIXED}"))?;
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use tidegate::internals::{activation::Activation, cell::CellKind};
 use super::along::{needs_window, time_axis};
 use super::symbol::{At, Dim, Expr, Id, Linear, is_symbol};
 use super::{cells::unsupported_if, evaluate::Evaluator, graph::malformed, sequence, sequence::MAX_DEPTH};
-use crate::budget::Budget;
+use crate::budget::{Budget, FIXED};
 use crate::canonical::{MAX_NODES, MAX_SIZE, Tensor};
 use crate::error::{ImportError, Result};
 use crate::format::network::{Direction, Network, Source};
@@ -81,7 +81,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
     /// The layer that computes `id`. `needed` is the number of its steps that are used.
     pub(super) fn lower(&mut self, id: Id, needed: Option<usize>) -> Lowered {
         if self.depth == MAX_DEPTH {
-            return self.fail(id, format!("the network is deeper than {MAX_DEPTH}"));
+            return self.fail(id, format!("the network is deeper than {MAX_DEPTH}, {FIXED}"));
         }
         if let Some(source) = self.known.get(&id) {
             return Ok(source.clone());

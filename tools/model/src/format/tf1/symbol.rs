@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use tidegate::internals::activation::Activation;
 
+use crate::budget::FIXED;
 use crate::canonical::Tensor;
 
 pub(super) use crate::format::refuse::fail_if;
@@ -266,7 +267,7 @@ impl Arena {
             return Ok(id);
         }
         let id = self.exprs.len();
-        fail_if(id == MAX_EXPRS, format_args!("the graph computes more than {MAX_EXPRS} different values"))?;
+        fail_if(id == MAX_EXPRS, format_args!("the graph computes more than {MAX_EXPRS} different values, {FIXED}"))?;
         let operands = match &expr {
             Expr::Linear(linear) => linear.terms.len() + linear.diagonals.len(),
             Expr::Stack(parts) | Expr::Concat(parts) => parts.len(),
