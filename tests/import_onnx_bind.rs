@@ -142,6 +142,39 @@ fn a_file_may_have_the_name_of_a_number() {
     assert!(error(file).contains("16000"));
 }
 
+#[test]
+fn comparisons_of_constants_select_a_branch() {
+    let branch = |name: &str, op: &str| {
+        let output = vec![info("part", &[1, 3], FLOAT)];
+        let graph = GraphProto { node: vec![node(op, &["x"], "part", vec![])], output, ..Default::default() };
+        AttributeProto { name: name.into(), g: Some(Box::new(graph)), kind: 5, ..AttributeProto::default() }
+    };
+    let x = [-1.0, 0.5, 2.0];
+    for (first, second, both, takes) in [
+        ("Greater", "Less", "And", true),
+        ("Greater", "Greater", "And", false),
+        ("Greater", "Greater", "Or", true),
+        ("LessOrEqual", "GreaterOrEqual", "Or", false),
+    ] {
+        let graph = GraphProto {
+            node: vec![
+                node(first, &["three", "two"], "first", vec![]),
+                node(second, &["two", "three"], "second", vec![]),
+                node(both, &["first", "second"], "both", vec![]),
+                node("If", &["both"], "y", vec![branch("then_branch", "Relu"), branch("else_branch", "Neg")]),
+            ],
+            initializer: vec![onnx::floats("two", &[], vec![2.0]), onnx::floats("three", &[], vec![3.0])],
+            input: vec![info("x", &[1, 3], FLOAT)],
+            output: vec![info("y", &[1, 3], FLOAT)],
+            ..GraphProto::default()
+        };
+        let input = Tensors::from([onnx::tensor("x", &[1, 3], x.to_vec())]);
+        let (_, got) = onnx::outputs(&onnx::bytes(graph), &ALONE, &input);
+        let expected = x.map(|x: f32| if takes { x.max(0.0) } else { -x });
+        assert_eq!(got.unwrap()["y"].data, expected, "{first} {second} {both}");
+    }
+}
+
 /// The inputs of Silero's exports, of which only the sound is read.
 #[test]
 fn the_chunks_of_silero_s_versions_are_assumed_by_their_inputs() {
