@@ -7,9 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use safetensors::SafeTensors;
+use serde_json::{Value as Json, json};
 use tidegate::{Layout, Numeric, State};
 use tidegate_model::canonical::{Canonical, Tensor};
 use tidegate_model::data::read_tensors;
+use tidegate_model::error::ImportError;
 use tidegate_model::format::{Options, import_with};
 use tidegate_model::pack::pack_with;
 use tidegate_model::quantize::{Ranges, RangesError};
@@ -106,12 +108,80 @@ fn models_of_frameworks_stay_accurate_in_integers() {
     assert!(held > 100 && far.is_empty(), "{}", far.join("\n"));
 }
 
+/// Weights show neither activations nor which outputs are used: a draft leaves them open, and is refused as it is.
+#[test]
+fn a_draft_of_an_architecture_is_refused_until_it_is_completed_and_then_computes_the_outputs() {
+    let mut seen = 0;
+    for path in folders().iter().flat_map(|folder| cases(folder)) {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|name| name.starts_with("draft"))
+        else {
+            continue;
+        };
+        let metadata = metadata(&path).unwrap();
+        let file = path.with_file_name(&metadata["model"]);
+        let draft = match import_with(&file, &Options::default()) {
+            Err(ImportError::NeedsArchitecture { draft, .. }) => draft,
+            other => panic!("{}: {other:?}", path.display()),
+        };
+        let tensors = read_tensors(&path).unwrap();
+        let (inputs, expected) = (ports(&tensors, "input"), ports(&tensors, "output"));
+        let windowed = draft.contains("Bidirectional");
+        let import = |text: &str| {
+            let description = Some(serde_json::from_str(text).expect("the draft is a description"));
+            let window = windowed.then(|| inputs[0].shape[0]);
+            import_with(&file, &Options { description, window, ..Options::default() })
+        };
+        assert!(import(&draft).is_err(), "{}: {draft}", path.display());
+        let mut json: Json = serde_json::from_str(&draft).unwrap();
+        complete(&mut json);
+        let completed = import(&json.to_string());
+        seen += 1;
+        if name.contains("equal") {
+            assert!(completed.is_err() && draft.contains(r#""inputs":["?"]"#), "{draft}");
+            continue;
+        }
+        let model = completed.unwrap_or_else(|error| panic!("{}: {error}: {json}", path.display())).model;
+        let given = outputs(&AlignedBytes::pack(&model, Numeric::F32), &inputs).unwrap().concat();
+        let off = worst(given.iter().zip(&expected[0].data).map(|(y, expected)| (y - expected).abs()));
+        assert!(given.len() == expected[0].data.len() && off <= TOLERANCE, "{}: {off:e}", path.display());
+    }
+    assert!(seen >= 10, "{seen} drafts");
+}
+
+/// Fills in what all models with drafts have in common; the order of layers stays open.
+fn complete(json: &mut Json) {
+    let values = match json {
+        Json::Object(object) => object.iter_mut().map(|(key, value)| (key.clone(), value)).collect(),
+        Json::Array(list) => list.iter_mut().map(|value| (String::new(), value)).collect(),
+        _ => Vec::new(),
+    };
+    for (key, value) in values {
+        if value != "?" {
+            complete(value);
+            continue;
+        }
+        *value = match key.as_str() {
+            "activation" => json!("linear"),
+            "epsilon" => json!(0.001),
+            "mask_zero" => json!(false),
+            "padding" => json!("causal"),
+            "return_sequences" => json!(true),
+            "strides" => json!(1),
+            _ => continue,
+        };
+    }
+}
+
+fn metadata(golden: &Path) -> Result<HashMap<String, String>, String> {
+    let bytes = fs::read(golden).map_err(|error| error.to_string())?;
+    let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|error| error.to_string())?;
+    Ok(header.metadata().clone().unwrap_or_default())
+}
+
 /// The model of a case, with its inputs and expected outputs.
 fn case(golden: &Path) -> Result<(Canonical, BTreeMap<String, Tensor>), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
-    let bytes = fs::read(golden).map_err(|error| text(&error))?;
-    let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|error| text(&error))?;
-    let metadata: HashMap<String, String> = header.metadata().clone().unwrap_or_default();
+    let metadata = metadata(golden)?;
     let beside = |key: &str| metadata.get(key).map(|name| golden.with_file_name(name));
     let window = metadata.get("window").map(|window| window.parse()).transpose().map_err(|error| text(&error))?;
     let options = Options::new(beside("arch").as_deref(), window).map_err(|error| text(&error))?;

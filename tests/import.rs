@@ -9,7 +9,7 @@ use tidegate_model::canonical::{Canonical, Detector, Mfcc, Schedule, Tensor};
 use tidegate_model::error::{ImportError, ModelError};
 use tidegate_model::format::graphdef::attr_value::Value as Attr;
 use tidegate_model::format::graphdef::{self, AttrValue, NodeDef};
-use tidegate_model::format::{import, import_bytes, tf1};
+use tidegate_model::format::{Options, import, import_bytes, tf1};
 use tidegate_tests::golden;
 
 fn shipped(name: &str) -> PathBuf {
@@ -134,7 +134,7 @@ fn an_unknown_op_is_refused_with_its_node() {
     let mut nodes = graphdef::decode(&fs::read(shipped("GRU_S.pb")).unwrap()).unwrap();
     node(&mut nodes, "Output-Layer/MatMul").op = "LRN".into();
     let name = node(&mut nodes, "Output-Layer/MatMul").name.clone();
-    let message = tf1::import_graph(&nodes, "x", None).unwrap_err().to_string();
+    let message = tf1::import_graph(&nodes, "x", &Options::default()).unwrap_err().to_string();
     assert_eq!(message, format!("node '{name}' has op LRN, which this importer does not support"));
 }
 
@@ -167,7 +167,7 @@ fn stacked_cells_and_dense_layers_with_activations_are_read() {
         ("dtype".into(), AttrValue { value: Some(Attr::Type(graphdef::FLOAT)) }),
         ("shape".into(), AttrValue { value: Some(shape) }),
     ]);
-    let model = tf1::import_graph(&nodes, "x", None).unwrap().model.architecture;
+    let model = tf1::import_graph(&nodes, "x", &Options::default()).unwrap().model.architecture;
     let cells: Vec<_> = model.nodes.iter().map(|node| (node.name.as_str(), node.inputs[0].as_str())).collect();
     let expected =
         [("gru", "Relu"), ("gru_2", "gru"), ("dense", "gru_2"), ("dense_2", "dense"), ("softmax", "dense_2")];
@@ -180,7 +180,7 @@ fn stacked_cells_and_dense_layers_with_activations_are_read() {
 fn refused(file: &str, expected: &str, change: impl FnOnce(&mut Vec<NodeDef>)) {
     let mut nodes = graphdef::decode(&fs::read(shipped(file)).unwrap()).unwrap();
     change(&mut nodes);
-    let message = tf1::import_graph(&nodes, "x", None).expect_err(expected).to_string();
+    let message = tf1::import_graph(&nodes, "x", &Options::default()).expect_err(expected).to_string();
     assert!(message.contains(expected), "{message:?} does not say {expected:?}");
     assert!(!message.contains('\n'), "{message:?}");
 }
@@ -259,7 +259,7 @@ fn gates_are_the_columns_that_the_graph_selects() {
     let mut twin = node(&mut nodes, "labels_softmax").clone();
     twin.name = "another".into();
     nodes.push(twin);
-    let model = tf1::import_graph(&nodes, "x", None).unwrap().model;
+    let model = tf1::import_graph(&nodes, "x", &Options::default()).unwrap().model;
     let weights = &model.tensors["gru.input_weights"].data;
     assert_eq!(weights[..1540], weights[1540..3080]);
     let outputs: Vec<_> =
@@ -300,7 +300,7 @@ fn clips_of_an_lstm_cell_are_imported() {
         };
         nodes.extend([inner, minimum]);
     }
-    let model = tf1::import_graph(&nodes, "x", None).unwrap().model;
+    let model = tf1::import_graph(&nodes, "x", &Options::default()).unwrap().model;
     let params: Vec<(&str, f32)> =
         model.architecture.nodes[0].params.iter().map(|(name, value)| (name.as_str(), *value)).collect();
     assert_eq!(params, [("cell_clip", 3.0), ("projection_clip", 3.0)]);
@@ -354,7 +354,7 @@ fn damaged_files_never_panic() {
                 }
             }
         }
-        if let Err(error) = tf1::import_graph(&nodes, "x", None) {
+        if let Err(error) = tf1::import_graph(&nodes, "x", &Options::default()) {
             assert!(!error.to_string().contains('\n'), "{error}");
         }
     }

@@ -1,10 +1,12 @@
 //! Damaged and malicious frozen graphs: refused with one clear line, quickly, in little memory.
 
+use std::path::Path;
 use std::time::Instant;
 
+use tidegate_model::data::read_tensors;
 use tidegate_model::error::ImportError;
 use tidegate_model::format::graphdef::attr_value::Value as Attr;
-use tidegate_model::format::{Options, graphdef, import_bytes, import_bytes_with};
+use tidegate_model::format::{Options, graphdef, import_bytes, import_bytes_with, onnx::Given};
 use tidegate_tests::corpus::Corpus;
 use tidegate_tests::fuzz_import::import_graph;
 use tidegate_tests::graphs::Graph;
@@ -226,6 +228,52 @@ fn a_function_call_is_refused_with_its_node() {
 }
 
 #[test]
+fn an_op_that_another_export_does_not_have_is_refused_with_that_export() {
+    for (op, advice) in [
+        ("StatelessWhile", "lower_control_flow=True"),
+        ("PartitionedCall", "disable_control_flow_v2()"),
+        ("Exit", "unroll=True"),
+        ("Switch", "the training flag as a constant"),
+        ("VarHandleOp", "freeze the graph"),
+    ] {
+        let mut graph = Graph::of_input(&[-1, 4]);
+        graph.node("this", op, &["x", "x"]).node("end", "Tanh", &["this"]);
+        let error = import_bytes(&graph.bytes(), "x.pb").expect_err("it must be refused");
+        let (reason, found) = (error.to_string(), error.advice());
+        assert!(reason.contains("'this'") && reason.contains(op) && found.contains(advice), "{reason}; {found}");
+    }
+}
+
+#[test]
+fn a_placeholder_of_unknown_rank_needs_a_shape_that_fits_the_graph() {
+    let bytes = sample("of_unknown_rank");
+    let import = |bytes: &[u8], shapes: &[(&str, &[usize])]| {
+        let shapes = shapes.iter().map(|(name, shape)| ((*name).to_owned(), shape.to_vec())).collect();
+        let onnx = Given { shapes, ..Given::default() };
+        import_bytes_with(bytes, "x.pb", &Options { onnx, ..Options::default() }).map_err(|error| error.to_string())
+    };
+    let line = import(&bytes, &[]).unwrap_err();
+    assert!(line.contains("'features'") && line.contains("--shape features=1,49,40"), "{line}");
+    // Graphs of the first versions have an empty shape for an unknown one.
+    let mut nodes = graphdef::decode(&bytes).unwrap();
+    for node in nodes.iter_mut().filter(|node| node.name == "features") {
+        let Some(Attr::Shape(shape)) = node.attr.get_mut("shape").unwrap().value.as_mut() else { panic!() };
+        assert!(std::mem::take(&mut shape.unknown_rank));
+    }
+    let empty = Graph { nodes }.bytes();
+    assert!(import(&empty, &[]).unwrap_err().contains("--shape features=1,49,40"));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/tf1_graph");
+    let case = read_tensors(&folder.join("of_unknown_rank.safetensors")).unwrap();
+    let shape = case["input"].shape.as_slice();
+    let model = import(&bytes, &[("features", shape)]).unwrap().model;
+    assert_eq!(import(&empty, &[("features", shape)]).unwrap().model, model);
+    assert!(import(&bytes, &[("feature", shape)]).unwrap_err().contains("--shape of \"feature\""));
+    assert!(import(&bytes, &[("features", &[1, 5, 1000])]).is_err());
+    let line = import(&sample("dynamic_gru"), &[("features", &[1, 5, 1000])]).unwrap_err();
+    assert!(line.contains("but --shape says [1, 5, 1000]"), "{line}");
+}
+
+#[test]
 fn missing_information_about_steps_is_asked_for() {
     let refusal = |name: &str, window: Option<usize>| {
         let options = Options { window, ..Options::default() };
@@ -270,7 +318,7 @@ fn sequences_that_end_early_and_active_dropout_are_refused() {
 }
 
 /// Samples that seed the fuzz target: small files of every kind of file and layer.
-const SEEDS: [(&str, u8); 12] = [
+const SEEDS: [(&str, u8); 13] = [
     ("block_lstm_peephole", 0),
     ("gru_block_cell_unrolled", 0),
     ("dynamic_basic_rnn_relu_last", 0),
@@ -280,6 +328,7 @@ const SEEDS: [(&str, u8); 12] = [
     ("lstm_block_cell", 0),
     ("flattened", 0),
     ("conv_image", 0),
+    ("depthwise_conv", 0),
     ("dynamic_lstm_projection_clips", 0),
     ("length_fed_open", 1),
     ("tf2_keras3_simple", 0),

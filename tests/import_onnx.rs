@@ -50,7 +50,9 @@ fn metadata(path: &Path) -> HashMap<String, String> {
 /// largest value if that exceeds 1.
 fn off(model: &Path, inputs: &Tensors, expected: &Tensors, tolerance: f32) -> f32 {
     let name = model.display();
-    let options = Options { onnx: Given { offered: inputs.clone(), ..Given::NONE }, ..Options::default() };
+    let folder = model.parent().map(Path::to_owned);
+    let onnx = Given { offered: inputs.clone(), folder, ..Given::NONE };
+    let options = Options { onnx, ..Options::default() };
     let (imported, interface) =
         open(&fs::read(model).unwrap(), "x.onnx", &options).unwrap_or_else(|error| panic!("{name}: {error}"));
     let image = AlignedBytes::pack(&imported.model, Numeric::F32);
@@ -290,12 +292,13 @@ fn unsupported_features_are_refused_by_name() {
         refused(&bytes, &ALONE, reason);
     }
     refused(&encoded(&lstm()), &import::described(r#"{"inputs": [], "layers": []}"#), "--arch");
-    // A constant initial state, which would have to be part of the model.
     let begins = graph(|graph| {
-        graph.initializer.push(floats("H", &[1, 1, 4]));
         graph.node[0].input.extend(["".into(), "H".into()]);
+        let (input, output) = (vec!["Z".into()], vec!["H".into()]);
+        graph.node.insert(0, NodeProto { input, output, op_type: "Relu".into(), ..NodeProto::default() });
+        graph.input.push(info("Z", &[1, 1, 4]));
     });
-    refused(&begins, &ALONE, "its initial state must be zero or an input of the graph");
+    refused(&begins, &ALONE, "its initial state must be known or an input of the graph");
     let weight = graph(|graph| {
         graph.input.push(info("W", &[1, 16, 3]));
         graph.initializer.remove(0);

@@ -19,6 +19,7 @@ use tidegate_model::load::{self, Settings};
 use tidegate_tests::data;
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::import::{self, ALONE};
+use tidegate_tests::onnx;
 use tidegate_tests::tolerance::worst;
 
 type Tensors = BTreeMap<String, Tensor>;
@@ -139,6 +140,71 @@ fn a_file_may_have_the_name_of_a_number() {
     assert!(error(file.clone()).contains("no such file"), "a path with folders is no number");
     fs::write(&file, "text").unwrap();
     assert!(error(file).contains("16000"));
+}
+
+#[test]
+fn comparisons_of_constants_select_a_branch() {
+    let branch = |name: &str, op: &str| {
+        let output = vec![info("part", &[1, 3], FLOAT)];
+        let graph = GraphProto { node: vec![node(op, &["x"], "part", vec![])], output, ..Default::default() };
+        AttributeProto { name: name.into(), g: Some(Box::new(graph)), kind: 5, ..AttributeProto::default() }
+    };
+    let x = [-1.0, 0.5, 2.0];
+    for (first, second, both, takes) in [
+        ("Greater", "Less", "And", true),
+        ("Greater", "Greater", "And", false),
+        ("Greater", "Greater", "Or", true),
+        ("LessOrEqual", "GreaterOrEqual", "Or", false),
+    ] {
+        let graph = GraphProto {
+            node: vec![
+                node(first, &["three", "two"], "first", vec![]),
+                node(second, &["two", "three"], "second", vec![]),
+                node(both, &["first", "second"], "both", vec![]),
+                node("If", &["both"], "y", vec![branch("then_branch", "Relu"), branch("else_branch", "Neg")]),
+            ],
+            initializer: vec![onnx::floats("two", &[], vec![2.0]), onnx::floats("three", &[], vec![3.0])],
+            input: vec![info("x", &[1, 3], FLOAT)],
+            output: vec![info("y", &[1, 3], FLOAT)],
+            ..GraphProto::default()
+        };
+        let input = Tensors::from([onnx::tensor("x", &[1, 3], x.to_vec())]);
+        let (_, got) = onnx::outputs(&onnx::bytes(graph), &ALONE, &input);
+        let expected = x.map(|x: f32| if takes { x.max(0.0) } else { -x });
+        assert_eq!(got.unwrap()["y"].data, expected, "{first} {second} {both}");
+    }
+}
+
+/// The inputs of Silero's exports, of which only the sound is read.
+#[test]
+fn the_chunks_of_silero_s_versions_are_assumed_by_their_inputs() {
+    let open_port = |name: &str, dims: &[Option<i64>], elem_type: i32| {
+        let dim = dims.iter().map(|&value| DimProto { value, ..DimProto::default() }).collect();
+        let tensor = TensorType { elem_type, shape: Some(ShapeProto { dim }) };
+        ValueInfo { name: name.into(), of: Some(TypeProto { tensor: Some(tensor) }) }
+    };
+    for (states, units, rate, samples) in [
+        (&["state"][..], 128, Some(16_000), 576),
+        (&["state"], 128, Some(8_000), 288),
+        (&["state"], 128, None, 576),
+        (&["h", "c"], 64, Some(16_000), 512),
+        (&["h", "c"], 64, Some(8_000), 256),
+    ] {
+        let import = |units: i64| {
+            let mut input = vec![open_port("input", &[None, None], FLOAT)];
+            input.extend(rate.map(|_| open_port("sr", &[], INT64)));
+            input.extend(states.iter().map(|state| open_port(state, &[Some(2), Some(1), Some(units)], FLOAT)));
+            let node = vec![node("Relu", &["input"], "output", vec![])];
+            let output = vec![info("output", &[1, samples], FLOAT)];
+            let options = rate.map_or(ALONE, |rate| bound("sr", &rate.to_string()));
+            open(&onnx::bytes(GraphProto { node, input, output, ..GraphProto::default() }), "x.onnx", &options)
+        };
+        let (imported, _) = import(units).unwrap();
+        let note = format!("input \"input\" is assumed to be [1, {samples}]");
+        assert!(imported.notes.iter().any(|of| of.contains(&note)), "{:?}", imported.notes);
+        // Another network of inputs with these names.
+        import(100).expect_err("its shape is open");
+    }
 }
 
 /// Silero's current export, with both sample rates in one graph, over 12 s of noisy speech.

@@ -135,6 +135,127 @@ fn the_operators_of_an_lstm_become_an_lstm_that_carries_its_state() {
     }
 }
 
+/// As PyTorch exports an `LSTMCell`.
+#[test]
+fn the_products_of_an_lstm_may_be_gemms() {
+    let x = values(5 * INPUTS, 0.9);
+    let columns = 4 * UNITS;
+    let of_x = values(columns * INPUTS, 1.3);
+    let transposed = (0..columns).flat_map(|column| (0..INPUTS).map(move |row| (row, column)));
+    let transposed = transposed.map(|(row, column)| of_x[row * columns + column]).collect();
+    let gemm = |transposes: i64| {
+        let mut graph = cell([0, 1, 2, 3], false, "Tanh");
+        let of_b = AttributeProto { name: "transB".into(), i: transposes, kind: 2, ..AttributeProto::default() };
+        graph.node[0] = NodeProto { attribute: vec![of_b], ..node("Gemm", &["x", "Wt", "B"], &["of_x"]) };
+        graph.node[1] = node("Gemm", &["h", "R"], &["of_h"]);
+        graph.node[2].output[0] = "sums".into();
+        graph.node.remove(3);
+        graph
+    };
+    let mut graph = gemm(1);
+    graph.initializer.push(tensor("Wt", &[columns, INPUTS], transposed));
+    let (nodes, outputs) = run(graph, &x, vec![5, 1, INPUTS]);
+    assert_eq!(nodes, ["lstm", "activation"]);
+    let expected = expected([0, 1, 2, 3], &x);
+    assert_eq!(outputs["y"].data.len(), expected.len());
+    assert!(worst(outputs["y"].data.iter().zip(expected).map(|(&got, y)| (f64::from(got) - y).abs())) <= 1e-6);
+    // A Gemm that also scales is no part of a cell.
+    let mut graph = gemm(0);
+    graph.initializer.push(tensor("Wt", &[INPUTS, columns], of_x));
+    let alpha = AttributeProto { name: "alpha".into(), f: 0.5, kind: 1, ..AttributeProto::default() };
+    graph.node[0].attribute.push(alpha);
+    let (nodes, _) = run(graph, &x, vec![5, 1, INPUTS]);
+    assert!(!nodes.iter().any(|node| node == "lstm"), "{nodes:?}");
+}
+
+/// The branches of a condition may use the same names.
+#[test]
+fn the_cells_of_both_branches_of_a_condition_are_recognized() {
+    let x = values(5 * INPUTS, 0.9);
+    let orders = [[0, 1, 2, 3], [3, 2, 1, 0]];
+    for (condition, order) in [(1, orders[0]), (0, orders[1])] {
+        let branch = |name: &str, order: [usize; 4]| {
+            let GraphProto { node, output, .. } = cell(order, false, "Tanh");
+            let g = Some(Box::new(GraphProto { node, output, ..GraphProto::default() }));
+            AttributeProto { name: name.into(), g, kind: 5, ..AttributeProto::default() }
+        };
+        let choice = NodeProto {
+            attribute: vec![branch("then_branch", orders[0]), branch("else_branch", orders[1])],
+            ..node("If", &["condition"], &["y", "h_out", "c_out"])
+        };
+        let mut graph = GraphProto { node: vec![choice], ..cell(order, false, "Tanh") };
+        let data_type = 7;
+        graph.initializer.push(TensorProto {
+            name: "condition".into(),
+            data_type,
+            int64_data: vec![condition],
+            ..TensorProto::default()
+        });
+        let (nodes, outputs) = run(graph, &x, vec![5, 1, INPUTS]);
+        assert_eq!(nodes, ["lstm", "activation"], "{condition}");
+        let got = &outputs["y"].data;
+        let most = worst(got.iter().zip(expected(order, &x)).map(|(&got, y)| (f64::from(got) - y).abs()));
+        assert!(got.len() == 5 * UNITS && most <= 1e-6, "{condition}: {most:e}");
+    }
+}
+
+/// `x · 1/2 · (1 + erf(x / √2))`, whose nodes `change` may change.
+fn gelu(divides: bool, half_first: bool, change: impl FnOnce(&mut GraphProto)) -> GraphProto {
+    let scaled = if divides { ("Div", "root") } else { ("Mul", "inverse") };
+    let (halved, whole) = match half_first {
+        true => (node("Mul", &["half", "x"], &["part"]), node("Mul", &["part", "sum"], &["y"])),
+        false => (node("Mul", &["sum", "x"], &["part"]), node("Mul", &["part", "half"], &["y"])),
+    };
+    let nodes = [
+        node(scaled.0, &["x", scaled.1], &["scaled"]),
+        node("Erf", &["scaled"], &["erf"]),
+        node("Add", &["one", "erf"], &["sum"]),
+        halved,
+        whole,
+    ];
+    let number = |name: &str, value: f32| tensor(name, &[], vec![value]);
+    let mut graph = GraphProto {
+        node: nodes.into(),
+        initializer: vec![
+            number("half", 0.5),
+            number("one", 1.0),
+            number("root", std::f32::consts::SQRT_2),
+            number("inverse", std::f32::consts::FRAC_1_SQRT_2),
+        ],
+        input: vec![info("x", &[1, 6])],
+        output: vec![info("y", &[1, 6])],
+        ..GraphProto::default()
+    };
+    change(&mut graph);
+    graph
+}
+
+#[test]
+fn the_operators_of_an_exact_gelu_become_one_activation() {
+    let x = values(6, 2.9);
+    let mut all = Vec::new();
+    for divides in [true, false] {
+        for half_first in [true, false] {
+            let (nodes, outputs) = run(gelu(divides, half_first, |_| ()), &x, vec![1, 6]);
+            assert_eq!(nodes, ["activation"]);
+            all.push(outputs["y"].data.clone());
+        }
+    }
+    let expected: Vec<f32> = x.iter().map(|&x| tidegate::internals::activation::Activation::Gelu.apply(x)).collect();
+    assert!(all.iter().all(|got| *got == expected), "{all:?} {expected:?}");
+    // Another factor, another term, another argument.
+    let number = |name: &'static str, value: f32| {
+        move |graph: &mut GraphProto| {
+            let of = graph.initializer.iter_mut().find(|of| of.name == name).unwrap();
+            of.float_data = vec![value];
+        }
+    };
+    for (name, value) in [("half", 0.6), ("one", 0.9), ("root", 1.5)] {
+        let error = open(&bytes(gelu(true, true, number(name, value))), "x.onnx", &ALONE).expect_err("it is no GELU");
+        assert!(error.to_string().contains("Erf"), "{error}");
+    }
+}
+
 #[test]
 fn operators_that_are_no_lstm_are_read_as_they_are() {
     let candidate = cell([0, 1, 2, 3], false, "Relu");

@@ -6,7 +6,7 @@ use std::fs;
 use tidegate_model::canonical::Tensor;
 use tidegate_model::data::read_tensors;
 use tidegate_model::format::Options;
-use tidegate_model::format::onnx::proto::GraphProto;
+use tidegate_model::format::onnx::proto::{GraphProto, TensorProto};
 use tidegate_model::format::onnx::{Given, open};
 use tidegate_tests::data;
 use tidegate_tests::import::{self, ALONE};
@@ -26,7 +26,11 @@ fn cells(imported: &tidegate_model::format::Imported) -> Vec<&str> {
 
 /// y = [cache, x W] V, where the cache holds the last three values of x W.
 fn cached(input: &str, output: &str) -> Vec<u8> {
-    bytes(GraphProto {
+    bytes(cached_graph(input, output))
+}
+
+fn cached_graph(input: &str, output: &str) -> GraphProto {
+    GraphProto {
         node: vec![
             node("MatMul", &["x", "W"], &["p"]),
             with(node("Concat", &[input, "p"], &["seen"]), "axis", 1),
@@ -42,7 +46,7 @@ fn cached(input: &str, output: &str) -> Vec<u8> {
         input: vec![port("x", &[1, 2]), port(input, &[1, 3])],
         output: vec![port("y", &[1, 2]), port(output, &[1, 3])],
         ..GraphProto::default()
-    })
+    }
 }
 
 #[test]
@@ -218,4 +222,80 @@ fn gtcrn_matches_onnx_runtime_over_300_frames() {
     let off = worst(given["enh"].data.iter().zip(expected).map(|(a, b)| (a - b).abs()));
     println!("{frames} frames, at most {off:.1e} off; {} layers", found.len());
     assert!(frames == 300 && off <= 1e-4, "{off:e}");
+}
+
+#[test]
+fn a_cache_with_a_default_of_zeros_is_a_cache_and_another_default_is_refused() {
+    let import = |default: [f32; 3]| {
+        let mut graph = cached_graph("cache", "cache_out");
+        graph.initializer.push(floats("cache", &[1, 3], default.into()));
+        open(&bytes(graph), "x.onnx", &ALONE).map(|(imported, _)| imported.model)
+    };
+    let plain = open(&cached("cache", "cache_out"), "x.onnx", &ALONE).unwrap().0.model;
+    assert_eq!(import([0.0; 3]).unwrap(), plain);
+    let line = import::line(&import([0.0, 1.0, 0.0]).expect_err("it must be refused"), 512);
+    assert!(line.contains(r#"input "cache" has a default that is not zero"#) && line.contains("zeros"), "{line}");
+}
+
+/// y, h', c' of a recurrent operator over one step, with h and c as states, or as constants if they are `fixed`.
+fn stepping(op: &str, gates: usize, defaults: Vec<TensorProto>, fixed: bool) -> Vec<u8> {
+    let (units, is_lstm) = (3, op == "LSTM");
+    let states: &[&str] = if is_lstm { &["h", "c"] } else { &["h"] };
+    let news: Vec<String> = states.iter().map(|state| format!("{state}_out")).collect();
+    let inputs = [&["x", "W", "R", "", ""][..], states].concat();
+    let results = [&["y"][..], &news.iter().map(String::as_str).collect::<Vec<_>>()].concat();
+    let mut initializer = vec![
+        floats("W", &[1, gates * units, 2], values(gates * units * 2, 0.7)),
+        floats("R", &[1, gates * units, units], values(gates * units * units, 1.3)),
+    ];
+    initializer.extend(defaults);
+    bytes(GraphProto {
+        node: vec![with(node(op, &inputs, &results), "hidden_size", units as i64)],
+        initializer,
+        input: [port("x", &[1, 1, 2])]
+            .into_iter()
+            .chain(states.iter().filter(|_| !fixed).map(|state| port(state, &[1, 1, units])))
+            .collect(),
+        output: [port("y", &[1, 1, 1, units])]
+            .into_iter()
+            .chain(news.iter().map(|state| port(state, &[1, 1, units])))
+            .collect(),
+        ..GraphProto::default()
+    })
+}
+
+#[test]
+fn an_lstm_starts_from_the_defaults_of_its_states() {
+    let x = tensor("x", &[1, STEPS, 2], values(2 * STEPS, 0.9));
+    let (h, c) = (values(3, 2.1), values(3, 0.3));
+    let given: Tensors = [x.clone(), tensor("h", &[1, 1, 3], h.clone()), tensor("c", &[1, 1, 3], c.clone())].into();
+    let (_, expected) = outputs(&stepping("LSTM", 4, Vec::new(), false), &ALONE, &steps(given));
+    let defaults = || vec![floats("h", &[1, 1, 3], h.clone()), floats("c", &[1, 1, 3], c.clone())];
+    let (imported, found) = outputs(&stepping("LSTM", 4, defaults(), false), &ALONE, &steps([x.clone()].into()));
+    assert_eq!(cells(&imported), ["lstm"]);
+    let (_, fixed) = outputs(&stepping("LSTM", 4, defaults(), true), &ALONE, &steps([x.clone()].into()));
+    let (expected, found, fixed) = (expected.unwrap(), found.unwrap(), fixed.unwrap());
+    for (name, found) in ["y", "h_out", "c_out"].into_iter().flat_map(|name| [(name, &found), (name, &fixed)]) {
+        assert_eq!(found[name].data.len(), expected[name].data.len());
+        let off = worst(found[name].data.iter().zip(&expected[name].data).map(|(a, b)| (a - b).abs()));
+        assert!(off <= 1e-7, "{name}: {off:e}");
+    }
+    // The network has no place for another start.
+    let given: Tensors = [x, tensor("h", &[1, 1, 3], vec![0.0; 3])].into();
+    let (_, refused) = outputs(&stepping("LSTM", 4, defaults(), false), &ALONE, &steps(given));
+    assert!(refused.unwrap_err().contains(r#"the default of "h": leave it out"#));
+    for (op, gates, defaults, reason) in [
+        ("GRU", 3, vec![floats("h", &[1, 1, 3], h.clone())], "only an LSTM"),
+        ("LSTM", 4, vec![floats("h", &[1, 1, 3], h)], "the other is an input"),
+    ] {
+        let error = open(&stepping(op, gates, defaults, false), "x.onnx", &ALONE).expect_err("it must be refused");
+        assert!(error.to_string().contains(reason), "{op}: {error}");
+    }
+}
+
+/// The tensors with the steps of x in front.
+fn steps(mut tensors: Tensors) -> Tensors {
+    let x = tensors.get_mut("x").expect("there is an x");
+    x.shape = vec![STEPS, 1, 2];
+    tensors
 }

@@ -222,7 +222,10 @@ fn claims_of_an_index_are_not_trusted() {
         "its slices do not cover the whole variable",
     );
     refused(Entry { slices: vec![vec![(0, 2), (0, 5)]], ..whole.clone() }, "a slice exceeds its shape");
-    refused(Entry { slices: vec![vec![(0, 2), (0, 4)]; 257], ..whole.clone() }, "it has 257 slices");
+    refused(
+        Entry { slices: vec![vec![(0, 2), (0, 4)]; 257], ..whole.clone() },
+        "it has more than 256 slices of a variable",
+    );
     // Every variable of this bomb shares the same bytes of the shard.
     let entry = whole.encode();
     let mut pairs: Vec<Pair> = (0..1000).map(|k| (format!("v{k:04}").into_bytes(), entry.clone())).collect();

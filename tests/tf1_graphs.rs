@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tidegate::{Numeric, State};
 use tidegate_model::canonical::{Canonical, Tensor};
 use tidegate_model::data::read_tensors;
-use tidegate_model::format::{Options, import_with};
+use tidegate_model::format::{Options, import_with, onnx::Given};
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::tolerance;
 
@@ -58,7 +58,10 @@ fn graphs_that_tensorflow_wrote_compute_the_outputs_of_tensorflow() {
         for file in files {
             let case = read_tensors(&file.with_extension("safetensors")).unwrap();
             let window = case.get("window").map(|window| window.data[0] as usize);
-            let imported = import_with(&file, &Options { window, ..Options::default() });
+            let dims = |shape: &Tensor| shape.data.iter().map(|&dim| dim as usize).collect();
+            let shapes = case.get("shape").map(|shape| ("features".to_owned(), dims(shape))).into_iter().collect();
+            let onnx = Given { shapes, ..Given::default() };
+            let imported = import_with(&file, &Options { window, onnx, ..Options::default() });
             let imported = imported.map_err(|error| error.to_string());
             let result = imported.and_then(|imported| worst(&imported.model, &case));
             match result {

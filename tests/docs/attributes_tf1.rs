@@ -9,7 +9,7 @@ use tidegate_model::canonical::Canonical;
 use tidegate_model::error::ImportError;
 use tidegate_model::format::graphdef::attr_value::Value as Attr;
 use tidegate_model::format::graphdef::{self, AttrValue, ListValue, NodeDef};
-use tidegate_model::format::tf1::import_graph;
+use tidegate_model::format::{Options, tf1::import_graph};
 use tidegate_tests::graphs::Graph;
 
 use super::outcomes::{Outcome, Table, written};
@@ -106,7 +106,7 @@ fn add(table: &mut Table, op: &str) {
 }
 
 fn import(nodes: &[NodeDef], window: Option<usize>) -> Result<Canonical, ImportError> {
-    import_graph(nodes, "x.pb", window).map(|imported| imported.model)
+    import_graph(nodes, "x.pb", &Options { window, ..Options::default() }).map(|imported| imported.model)
 }
 
 #[test]

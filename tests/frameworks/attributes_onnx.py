@@ -143,6 +143,12 @@ OPS = {
             epsilon=[dict(given=dict(epsilon=0.3))], stash_type=[dict(given=dict(stash_type=16), wrong=True)],
         ),
     ),
+    "Einsum": (
+        dict(shape=STEP, weights=dict(W=numbers(3, 4)), given=dict(equation="ij,jk->ik")),
+        dict(equation=[
+            dict(given=dict(equation="ij,jk->ki")), dict(given=dict(equation="ij,kj->ik"), weights=dict(W=numbers(4, 3))),
+        ]),
+    ),
     "Gemm": (
         dict(shape=COLUMN, weights=dict(B=numbers(1, 4), C=numbers(4))),
         dict(

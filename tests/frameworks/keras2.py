@@ -174,7 +174,7 @@ def main():
 
         outputs = expected(net, inputs, shapes, predict)
         arch = net.arch
-        if arch == "json":
+        if arch in ("json", "listed"):
             arch = json.loads(model.to_json())
         elif arch is not None:
             arch = dict({"framework": "keras2"}, **arch)

@@ -84,7 +84,7 @@ def models():
 
 
 # Too large for the sample, or already in that of Keras 2.
-MORE_OUTSIDE = ["deep", "legacy_nested", "legacy_keywords_conv1d", "legacy_trained"]
+MORE_OUTSIDE = ["deep", "draft_listed", "draft_both_listed", "legacy_nested", "legacy_keywords_conv1d", "legacy_trained"]
 
 
 def main():
@@ -113,7 +113,7 @@ def main():
 
         outputs = expected(net, inputs, shapes, predict)
         arch = net.arch
-        if arch == "json":
+        if arch in ("json", "listed"):
             arch = json.loads(model.to_json())
         elif arch is not None:
             arch = dict({"framework": "keras3"}, **arch)

@@ -79,7 +79,7 @@ class Net:
     inputs: makes the rows of an input with a given number of steps, for each input. sequences: their number, if their
     length is known. steps: the length of a sequence whose length is not fixed. prefixes: the output of every step
     counts, as that of a sequence that ends there. window: the window length that the user must give. arch: the
-    architecture of a weights file, "json" for Keras's own. native: a model with the same weights that computes the
+    architecture of a weights file, "json" for Keras's own, "listed" for that of a file with a list of layers. native: a model with the same weights that computes the
     outputs.
     """
 

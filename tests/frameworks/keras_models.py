@@ -443,6 +443,46 @@ def weights_json(k):
     return Net(model, arch="json")
 
 
+def flags(k):
+    """Numbers in place of booleans, which Python takes and files keep."""
+    c, L = k.chance, k.layers
+    model = k.sequential(
+        [c.size(4, 8), c.size()], L.Dense(c.size(), use_bias=0), L.BatchNormalization(scale=1, center=0),
+        L.LSTM(c.size(3), return_sequences=1, use_bias=1, unroll=0), L.LayerNormalization(center=1, scale=0),
+        L.Bidirectional(L.SimpleRNN(c.size(3), return_sequences=1, use_bias=0)),
+        L.GRU(c.size(3), return_sequences=0, reset_after=0, go_backwards=1), L.Dense(3, use_bias=1),
+    )
+    return Net(model, sequences=2)
+
+
+def drafted(make, arch="json", inputs=None):
+    """A weights file from which `import` drafts the architecture. Arguments that weights do not show have one value
+    in all of these models: linear activations, every step, causal padding, strides of 1."""
+
+    def build(k):
+        c, L = k.chance, k.layers
+        shape = [c.size(5, 8)] + ([] if inputs else [c.size(2, 4)])
+        model = k.sequential(shape, *make(L))
+        return Net(model, arch=arch, inputs=inputs and (lambda shape: c.rng.randint(0, inputs, shape)))
+
+    return build
+
+
+DRAFTED = lambda L: [
+    L.Dense(6), L.LSTM(7, return_sequences=True), L.Dropout(0.1), L.GRU(5, return_sequences=True, use_bias=False),
+    L.LSTM(9, return_sequences=True), L.LayerNormalization(), L.Dense(3, use_bias=False),
+]
+DRAFTED_CONV = lambda L: [
+    L.Conv1D(6, 3, padding="causal"), L.BatchNormalization(), L.SimpleRNN(5, return_sequences=True), L.Dense(4),
+]
+DRAFTED_BOTH = lambda L: [
+    L.Bidirectional(L.LSTM(5, return_sequences=True)), L.Bidirectional(L.GRU(6, return_sequences=True, use_bias=False)),
+    L.Dense(3),
+]
+DRAFTED_WORDS = lambda L: [L.Embedding(11, 4), L.GRU(6, return_sequences=True), L.Dense(5)]
+# Sizes that fit in several orders.
+DRAFTED_EQUAL = lambda L: [L.LSTM(6, return_sequences=True), L.GRU(6, return_sequences=True), L.Dense(6)]
+
 HEAD = lambda L, c: [L.Dense(c.size(2, 5), activation="softmax")]
 
 MODELS = {
@@ -533,6 +573,14 @@ MODELS = {
     "weights": without_sequence(False),
     "weights_last": without_sequence(True),
     "weights_json": weights_json,
+    "flags": flags,
+    "draft": drafted(DRAFTED),
+    "draft_listed": drafted(DRAFTED, "listed"),
+    "draft_conv_listed": drafted(DRAFTED_CONV, "listed"),
+    "draft_both": drafted(DRAFTED_BOTH),
+    "draft_both_listed": drafted(DRAFTED_BOTH, "listed"),
+    "draft_words": drafted(DRAFTED_WORDS, inputs=11),
+    "draft_equal": drafted(DRAFTED_EQUAL),
 }
 
 # Too similar to others to be in the sample.

@@ -4,7 +4,7 @@
     python tf1_graph.py OUT [--seed N] [--only NAME,...]
 
 Each case is NAME.pb, the frozen graph, and NAME.safetensors: `input` [1, time, features], TensorFlow's `output`, and
-`window` if the user must give the number of steps in a sequence. Sizes and weights are drawn from the seed.
+`window` if the user must give the number of steps in a sequence, and `shape` if that of the input. Sizes and weights are drawn from the seed.
 tf1_graph_contrib.py writes cells of tf.contrib, tf2_graph.py graphs that TensorFlow 2 froze.
 """
 
@@ -43,6 +43,12 @@ def windowed(build):
     """The graph does not fix the number of steps, and the user must give it."""
     build.window = True
     return open_time(build)
+
+
+def unshaped(build):
+    """The graph does not fix the shape of its input, and the user must give it."""
+    build.unshaped = True
+    return build
 
 
 class Sizes:
@@ -515,17 +521,36 @@ def conv_fused_batch_norm_pool(x, s):
     return dynamic(gru(s.units), y)[0]
 
 
+@case
+def depthwise_conv(x, s):
+    """Convolutions of each channel on its own, along time and frequency, as in DS-CNN."""
+    y = tf.nn.depthwise_conv2d(tf.expand_dims(x, -1), variable("w", 3, 2, 1, 4), [1, 1, 1, 1], "VALID")
+    y = tf.nn.relu(normalized(tf.nn.bias_add(y, variable("b", 4)), "norm"))
+    y = tf.nn.depthwise_conv2d(y, variable("v", 1, 2, 4, 2), [1, 1, 1, 1], "SAME")
+    y = tf.nn.conv2d(tf.nn.relu(y), variable("p", 1, 1, 8, 3), [1, 1, 1, 1], "VALID")
+    y = tf.reshape(y, [-1, int(y.shape[1]), int(y.shape[2]) * int(y.shape[3])])
+    return classify(dynamic(gru(s.units), y)[1])
+
+
+@case
+@unshaped
+def of_unknown_rank(x, s):
+    return classify(dynamic(lstm(s.units), x)[1].h)
+
+
 def values(rng, name, shape):
     low, high = (0.3, 1.5) if name.endswith(("variance", "scale", "gamma")) else (-0.8, 0.8)
     return rng.uniform(low, high, shape).astype(np.float32)
 
 
-def save(folder, name, frozen, x, y, window=None):
+def save(folder, name, frozen, x, y, window=None, shape=None):
     with open(os.path.join(folder, name + ".pb"), "wb") as file:
         file.write(frozen.SerializeToString())
     tensors = {"input": x, "output": np.ascontiguousarray(y)}
     if window is not None:
         tensors["window"] = np.array([window], np.float32)
+    if shape is not None:
+        tensors["shape"] = np.array(shape, np.float32)
     save_file(tensors, os.path.join(folder, name + ".safetensors"))
 
 
@@ -535,7 +560,9 @@ def write(folder, name, seed):
     graph = tf.Graph()
     with graph.as_default(), tf.Session(graph=graph) as session:
         steps = None if hasattr(build, "open") else sizes.steps
-        x = tf.placeholder(tf.float32, [1, steps, sizes.features], name="features")
+        shape = [1, steps, sizes.features]
+        x = tf.placeholder(tf.float32, None if hasattr(build, "unshaped") else shape, name="features")
+        x.set_shape(shape)
         y = tf.identity(build(x, sizes), name="output")
         for each in tf.global_variables():
             session.run(each.initializer)
@@ -544,7 +571,8 @@ def write(folder, name, seed):
         data = rng.uniform(-1.5, 1.5, [1, sizes.steps, sizes.features]).astype(np.float32)
         expected = session.run(y, {x: data, **sizes.feed})
         frozen = tf.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), [y.op.name])
-    save(folder, name, frozen, data, expected, sizes.steps if hasattr(build, "window") else None)
+    save(folder, name, frozen, data, expected, sizes.steps if hasattr(build, "window") else None,
+         shape if hasattr(build, "unshaped") else None)
 
 
 def main():

@@ -22,6 +22,8 @@ mod import_keras;
 mod import_onnx;
 #[path = "../import_onnx_bind.rs"]
 mod import_onnx_bind;
+#[path = "../import_onnx_einsum.rs"]
+mod import_onnx_einsum;
 #[path = "../import_onnx_files.rs"]
 mod import_onnx_files;
 #[path = "../import_onnx_rewrite.rs"]

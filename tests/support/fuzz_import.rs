@@ -29,7 +29,11 @@ pub fn import_graph(data: &[u8]) -> bool {
     let Some((&flags, file)) = data.split_first() else { return false };
     let window = (flags & 1 != 0).then_some(WINDOW);
     let nodes = graphdef::decode(file);
-    checked(nodes.and_then(|nodes| tf1::import_graph(&nodes, "a file", window)), 2000).is_some()
+    checked(
+        nodes.and_then(|nodes| tf1::import_graph(&nodes, "a file", &Options { window, ..Options::default() })),
+        2000,
+    )
+    .is_some()
 }
 
 /// A byte of flags, then an ONNX model. Returns whether it became a model; the model must read back.

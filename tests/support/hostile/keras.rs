@@ -9,6 +9,7 @@ pub fn all() -> Vec<Hostile> {
     vec![
         hostile("small_objects.keras", of_config(&"{\"a\":0},".repeat(900_000))),
         hostile("small_numbers.keras", of_config(&"0,".repeat(4_000_000))),
+        hostile("spaces.keras", spaces()),
         hostile("shared_model.keras", shared_model()),
         hostile("shared_layer.h5", shared_layer()),
         hostile("small_chunks.h5", small_chunks()),
@@ -27,6 +28,11 @@ fn keras(config: &[u8]) -> Vec<u8> {
 
 fn of_config(items: &str) -> Vec<u8> {
     keras(format!("{{\"class_name\":\"Sequential\",\"config\":{{\"layers\":[{items}0]}}}}").as_bytes())
+}
+
+/// A description of 16 MiB of spaces, and nothing else.
+fn spaces() -> Vec<u8> {
+    zip(&[("metadata.json", b"{}"), ("config.json", &vec![b' '; 16 << 20]), ("model.weights.h5", b"")])
 }
 
 /// A model of 4,000 layers, none of which is needed, that is called 4,000 times.

@@ -21,7 +21,7 @@ pub fn all() -> Vec<Hostile> {
         hostile("empty_messages.onnx", model(&[&field(1, &field(5, b"").repeat(400_000)), &output("y")])),
         hostile("bound_inputs.onnx", bound_inputs()),
         hostile("many_roles.onnx", many_roles()),
-        hostile("long_delay.onnx", long_delay(1 << 12)),
+        hostile("long_delay.onnx", long_delay(1 << 19)),
         hostile("circle_of_states.onnx", circle_of_states(200)),
         hostile("strides.onnx", strides()),
         hostile("interleaved.onnx", interleaved()),

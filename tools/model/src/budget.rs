@@ -16,6 +16,9 @@ const UNCOUNTED: u64 = 16 << 20;
 /// Memory of a weight in bytes: an f32 in the importer, in the model and in the image.
 pub(crate) const WEIGHT: usize = 12;
 
+/// What errors say of a limit that does not depend on the memory that is allowed.
+pub(crate) const FIXED: &str = "a fixed limit that --memory does not lift";
+
 /// The number given to [`allow`], or 0.
 static ALLOWED: AtomicU64 = AtomicU64::new(0);
 
@@ -23,6 +26,11 @@ static ALLOWED: AtomicU64 = AtomicU64::new(0);
 /// files that this process reads from now on.
 pub fn allow(bytes: u64) {
     ALLOWED.store(bytes, Ordering::Relaxed);
+}
+
+/// A limit on the bytes of unpacked content, or the memory given to [`allow`] if that is more.
+pub(crate) fn or_allowed(limit: u64) -> u64 {
+    limit.max(ALLOWED.load(Ordering::Relaxed))
 }
 
 /// Memory that the reader of a file may still use.

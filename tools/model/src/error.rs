@@ -73,6 +73,9 @@ pub enum ImportError {
     Io(#[from] io::Error),
     #[error("it is larger than {limit} bytes")]
     TooLarge { limit: u64 },
+    /// More than a reader of this format ever reads, so that hostile files cost little.
+    #[error("it has more than {most} {what}")]
+    Limit { most: usize, what: &'static str },
     #[error("it looks like {found}, which is not supported")]
     NotReadYet { found: &'static str },
     #[error("it is neither a flash image nor a model in a known format")]
@@ -110,6 +113,9 @@ pub enum ImportError {
     Model(#[from] ModelError),
 }
 
+/// Advice for a file that is larger than any that is read.
+const TOO_LARGE: &str = "this limit is fixed, and --memory does not lift it: models for microcontrollers are smaller";
+
 fn nearest(near: &[String]) -> String {
     match near {
         [] => "no tensor has a similar name".to_owned(),
@@ -122,7 +128,10 @@ impl ImportError {
     pub fn advice(&self) -> &'static str {
         match self {
             Self::Io(_) => "check the path and its permissions",
-            Self::TooLarge { .. } => "models for microcontrollers are smaller; is this the right file?",
+            Self::TooLarge { .. } => TOO_LARGE,
+            Self::Limit { .. } => {
+                "this limit is fixed, and --memory does not lift it: networks for microcontrollers have far fewer"
+            }
             Self::NotReadYet { .. } | Self::Unrecognized => {
                 "give a Keras .h5 or .keras, a PyTorch state dict, a TensorFlow checkpoint or .pb graph, an ONNX .onnx, \
                  a TFLite .tflite, an RTNeural or GuitarML .json, a .nam, an RNNoise .rnn, or a canonical .safetensors"
@@ -153,7 +162,7 @@ impl ModelError {
     pub fn advice(&self) -> &'static str {
         match self {
             Self::Io(_) => "check the path and its permissions",
-            Self::TooLarge { .. } => "models for microcontrollers are smaller; is this the right file?",
+            Self::TooLarge { .. } => TOO_LARGE,
             Self::TooCostly(_) => TooCostly::ADVICE,
             Self::Container(_) | Self::Version { .. } => "import the original model again",
             _ => "correct the model, or import the original again",

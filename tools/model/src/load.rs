@@ -58,7 +58,7 @@ pub struct Settings {
     pub arch: Option<PathBuf>,
     /// Sequence length for networks that need the whole sequence.
     pub window: Option<usize>,
-    /// Shapes of inputs of an ONNX graph, by name.
+    /// Shapes of inputs of an ONNX graph, or of placeholders of a GraphDef, by name.
     pub shapes: BTreeMap<String, Vec<usize>>,
     /// Inputs of an ONNX graph that are weights or settings, and the files that hold them, or a number.
     pub binds: Vec<(String, PathBuf)>,

@@ -43,7 +43,7 @@ pub struct ArchArgs {
     #[arg(long, value_name = "N",
         value_parser = RangedU64ValueParser::<usize>::new().range(1..=MAX_SIZE as u64))]
     pub window: Option<usize>,
-    /// Shape of an ONNX input with open dimensions, as in input=1,576; repeatable
+    /// Shape of an ONNX input with open dimensions, or of a GraphDef's placeholder, as in input=1,576; repeatable
     #[arg(long, value_name = "NAME=D,D,...", value_parser = parse_shape)]
     pub shape: Vec<(String, Vec<usize>)>,
     /// Value of an ONNX input that is a weight or a setting: a file or a number, as in sr=16000; repeatable

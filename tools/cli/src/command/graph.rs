@@ -16,11 +16,13 @@ use super::{Failure, Outcome, row_text};
 
 /// Whether a file is an ONNX graph.
 pub fn is_graph(file: &Path) -> Result<bool, Failure> {
-    let mut head = [0];
-    match std::fs::File::open(file).and_then(|mut file| file.read_exact(&mut head)) {
-        Ok(()) => Ok(is_onnx(&head)),
+    /// Bytes at the start of a file that distinguish the formats.
+    const HEAD: u64 = 64;
+    let mut head = Vec::new();
+    match std::fs::File::open(file).and_then(|file| file.take(HEAD).read_to_end(&mut head)) {
+        Ok(_) => Ok(is_onnx(&head)),
         // The path may be the prefix of a checkpoint. The loader reports a missing file.
-        Err(error) if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(_) if file.is_dir() => Ok(false),
         Err(error) => Err(DataError::io(file, "read", error).into()),
     }

@@ -148,6 +148,7 @@ fn the_page_of_frozen_graphs_runs() {
         &[
             ("keywords.pb", "tests/frameworks/tf1_graph/dynamic_gru_last_output.pb"),
             ("both.pb", "tests/frameworks/tf1_graph/bidirectional_open.pb"),
+            ("unknown.pb", "tests/frameworks/tf1_graph/of_unknown_rank.pb"),
         ],
     );
 }

@@ -44,6 +44,31 @@ fn the_option_that_a_refusal_names_lifts_the_limit() {
     here.refuse(&allowed, "zeros.npz", &["131072000"]);
 }
 
+/// The length to which an archive unpacks is a matter of memory; other limits are fixed, and their errors say so.
+#[test]
+fn the_option_lifts_the_limit_on_unpacked_files_and_errors_of_fixed_limits_say_so() {
+    let here = Workplace::new();
+    let models: Vec<Hostile> = hostile::models();
+    let write = |name: &str| {
+        let model = models.iter().find(|hostile| hostile.file == name).expect("the corpus has this file");
+        here.write(name, &model.bytes);
+    };
+    let fixed = "this limit is fixed, and --memory does not lift it";
+    write("spaces.keras");
+    let advice = "unpacks to 16777218 or more; more than a model's weights do; save the model again, or allow more \
+                  with --memory MIB";
+    here.refuse(&["inspect", "spaces.keras"], "spaces.keras", &[advice]);
+    let described = "it has more than 8388608 bytes in its description of the layers";
+    here.refuse(&["inspect", "spaces.keras", "--memory", "2000"], "spaces.keras", &[described, fixed]);
+    for (name, what) in [
+        ("many_entries.pt", "it has more than 65536 entries"),
+        ("many_roles.onnx", "it has more than 67108864 elements to examine"),
+    ] {
+        write(name);
+        here.refuse(&["inspect", name, "--memory", "2000"], name, &[what, fixed]);
+    }
+}
+
 /// A thousand windows at once have a thousand states.
 #[test]
 fn a_small_model_with_a_large_state_is_shown_but_not_run() {

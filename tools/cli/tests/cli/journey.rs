@@ -36,6 +36,28 @@ fn every_way_to_pack_a_model_gives_the_same_bytes() {
     assert_eq!(here.names(), ["a.safetensors", "a.tgi", "b.safetensors", "b.tgi", "c.tgi", "d.tgi"]);
 }
 
+/// The length of its header may begin with the first byte of an ONNX model.
+#[test]
+fn run_takes_a_canonical_model_whatever_its_first_byte_is() {
+    let here = Workplace::new();
+    here.succeed(&["import", &gru_pb(), "-o", "a.safetensors"]);
+    let mut model = Canonical::load(&here.path("a.safetensors")).unwrap();
+    while model.to_bytes().unwrap()[0] != 0x08 {
+        model.architecture.source.push('x');
+    }
+    model.save(&here.path("b.safetensors")).unwrap();
+    write_tensors(
+        &here.path("in.npy"),
+        &[(UNNAMED.to_owned(), Tensor { shape: vec![25, 10], data: vec![0.5; 250] })].into(),
+    )
+    .unwrap();
+    for model in ["a", "b"] {
+        let (file, output) = (format!("{model}.safetensors"), format!("{model}.npy"));
+        here.succeed(&["run", &file, "--input", "in.npy", "--output", &output]);
+    }
+    assert_eq!(here.read("a.npy"), here.read("b.npy"));
+}
+
 #[test]
 fn inspect_lists_everything() {
     let here = Workplace::new();

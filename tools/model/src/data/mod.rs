@@ -29,7 +29,7 @@ pub use error::{is_unseen, one_line};
 pub use index::{Clip, read_index, read_index_files, read_index_splits};
 
 use crate::{
-    budget::{Budget, TooCostly},
+    budget::{Budget, FIXED, TooCostly},
     canonical::Tensor,
     output::{Pending, prepare},
 };
@@ -173,7 +173,7 @@ pub fn prepare_tensors(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Resul
 /// If the file cannot be read, is a folder, or is longer.
 pub fn read_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
     let failed = |e| DataError::io(path, "read", e);
-    let too_long = || DataError::new(path, "is longer than 512 MiB");
+    let too_long = || DataError::new(path, format!("is longer than 512 MiB, {FIXED}"));
     let file = File::open(path).map_err(failed)?;
     let found = file.metadata().map_err(failed)?;
     if found.is_dir() {
@@ -218,7 +218,7 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, Reason> {
 }
 
 /// Maximum number of entries of a zip archive. An entry of 50 bytes takes ten times as many in memory.
-const MAX_ENTRIES: usize = 1 << 16;
+pub(crate) const MAX_ENTRIES: usize = 1 << 16;
 
 /// Whether a zip archive lists more entries than any model or set of arrays has, before its list is read.
 pub(crate) fn has_many_entries(bytes: &[u8]) -> bool {

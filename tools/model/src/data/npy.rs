@@ -6,11 +6,11 @@ use std::{
 };
 
 use super::{
-    Reason, Stored,
+    MAX_ENTRIES, Reason, Stored,
     element::{Element, Endian},
     guarded, has_many_entries, shortened, tensor, zip_damage,
 };
-use crate::budget::Budget;
+use crate::budget::{Budget, FIXED};
 use crate::canonical::Tensor;
 
 /// Maximum header length; NumPy's own limit (`max_header_size` of `numpy.load`).
@@ -184,7 +184,7 @@ pub(super) fn parse_npz(bytes: &[u8]) -> Result<BTreeMap<String, Stored>, Reason
         Reason::from(format!("is not a whole zip archive: {}", zip_damage(e, "it is cut off or damaged")))
     };
     if has_many_entries(bytes) {
-        return Err("has too many entries".into());
+        return Err(format!("has more than {MAX_ENTRIES} entries, {FIXED}").into());
     }
     let mut archive = guarded(|| zip::ZipArchive::new(Cursor::new(bytes)))?.map_err(|e| damaged(&e))?;
     let (mut tensors, mut budget) = (BTreeMap::new(), Budget::of_file(bytes.len()));

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value as Json;
 
 use super::{description::Description, keras};
-use crate::budget::{Budget, TooCostly};
+use crate::budget::{Budget, FIXED, TooCostly};
 use crate::data::DataError;
 
 const MAX_BYTES: u64 = 1 << 20;
@@ -22,7 +22,7 @@ impl Description {
         if text.len() as u64 > MAX_BYTES {
             return Err(DataError::new(
                 path,
-                format!("is larger than {MAX_BYTES} bytes: an architecture is JSON text"),
+                format!("is larger than {MAX_BYTES} bytes, {FIXED}: an architecture is JSON text"),
             ));
         }
         let invalid = |error: &dyn Display| {

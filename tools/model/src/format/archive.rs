@@ -7,9 +7,9 @@ use zip::ZipArchive;
 use zip::read::{ArchiveOffset, Config};
 use zip::result::ZipError;
 
-use super::refuse::err_if;
-use crate::budget::Budget;
-use crate::data::{guarded, has_many_entries, one_line, zip_damage};
+use super::refuse::{err_if, limit_if};
+use crate::budget::{self, Budget};
+use crate::data::{MAX_ENTRIES, guarded, has_many_entries, one_line, zip_damage};
 use crate::error::{ImportError, Result};
 
 /// Maximum unpacked size of an archive, as a multiple of its own size; frameworks store weights uncompressed.
@@ -31,12 +31,12 @@ impl<'a> Archive<'a> {
     pub fn open(bytes: &'a [u8]) -> Result<Self> {
         // A model's archive starts at the first byte. If the reader searched for the start, it would take the second
         // entry of some PyTorch archives for the first: their sizes are stored twice, and it reads the shorter one.
-        err_if(has_many_entries(bytes), || damaged("it has too many entries".into()))?;
+        limit_if(has_many_entries(bytes), MAX_ENTRIES, "entries")?;
         let config = Config { archive_offset: ArchiveOffset::Known(0) };
         let mut zip = guarded(|| ZipArchive::with_config(config, Cursor::new(bytes)))
             .map_err(|_| damaged(DIRECTORY.into()))?
             .map_err(|error| damaged(zip_damage(&error, DIRECTORY)))?;
-        let limit = MAX_RATIO * bytes.len() as u64;
+        let limit = budget::or_allowed(MAX_RATIO * bytes.len() as u64);
         let (mut names, mut declared) = (Vec::new(), 0_u64);
         for index in 0..zip.len() {
             let (name, size) = guarded(|| -> Result<_, ZipError> {
@@ -83,6 +83,6 @@ fn damaged(reason: String) -> ImportError {
 fn bomb(unpacked: u64, packed: usize) -> ImportError {
     ImportError::Refused {
         found: format!("it is a zip archive of {packed} bytes that unpacks to {unpacked} or more"),
-        advice: "more than a model's weights do; save the model again",
+        advice: "more than a model's weights do; save the model again, or allow more with --memory MIB if you trust it",
     }
 }

@@ -8,8 +8,8 @@ use prost::Message;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 use super::protobuf::{self, Field, Trouble};
-use super::refuse::{err_if, fail_if};
-use crate::{budget::Budget, canonical::Tensor, error::ImportError, error::Result};
+use super::refuse::{err_if, fail_if, limit_if};
+use crate::{budget::Budget, budget::FIXED, canonical::Tensor, error::ImportError, error::Result};
 
 /// Maximum number of nodes in a graph; the Hello Edge graphs have about 110.
 pub const MAX_NODES: usize = 65_536;
@@ -160,7 +160,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<NodeDef>> {
         let (offset, left) = (bytes.len() - rest.len(), rest.len());
         let split = usize::try_from(needed).ok().and_then(|needed| rest.split_at_checked(needed));
         let (node, after) = split.ok_or(ImportError::Truncated { node: nodes.len(), offset, needed, left })?;
-        err_if(nodes.len() == MAX_NODES, || malformed(format!("it has more than {MAX_NODES} nodes")))?;
+        limit_if(nodes.len() == MAX_NODES, MAX_NODES, "nodes")?;
         let broken = |error: &dyn Display| malformed(format!("node {}: {error}", nodes.len()));
         budget.take(size_of::<NodeDef>(), 2)?;
         protobuf::take(node, Part::Node, Part::field, MAX_DEPTH, &mut budget).map_err(|trouble| match trouble {
@@ -237,7 +237,7 @@ impl TensorProto {
         let len = dims.iter().try_fold(1_usize, |product, &dim| product.checked_mul(dim));
         match len {
             Some(len) if len <= MAX_VALUES => Ok(dims),
-            _ => Err(format!("it has more than {MAX_VALUES} values")),
+            _ => Err(format!("it has more than {MAX_VALUES} values, {FIXED}")),
         }
     }
 

@@ -65,7 +65,7 @@ pub struct Options {
     pub description: Option<Description>,
     /// Sequence length for networks that need the whole sequence.
     pub window: Option<usize>,
-    /// Settings for the inputs of an ONNX graph.
+    /// Settings for the inputs of an ONNX graph. The shapes are also for the placeholders of a GraphDef.
     pub onnx: onnx::Given,
 }
 
@@ -125,7 +125,11 @@ pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<
         }
         _ => Ok(Imported { model, notes: Vec::new(), assumptions: Vec::new() }),
     };
-    match recognize(bytes) {
+    let kind = recognize(bytes);
+    let is_graph = matches!(kind, Some(Kind::Onnx | Kind::GraphDef));
+    let shaped = !options.onnx.shapes.is_empty() && !is_graph;
+    refuse::unsupported_if(shaped, "--shape with a file that states the shapes of its inputs")?;
+    match kind {
         Some(Kind::Checkpoint) => Err(ImportError::Refused {
             found: "it is the index of a TensorFlow checkpoint, whose values are in other files".into(),
             advice: "name it as TensorFlow did: model.ckpt.index beside model.ckpt.data-00000-of-00001",
@@ -136,7 +140,7 @@ pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<
         },
         Some(Kind::GraphDef) => {
             err_if(options.description.is_some(), architecture)?;
-            tf1::import_graph(&graphdef::decode(bytes)?, name, options.window)
+            tf1::import_graph(&graphdef::decode(bytes)?, name, options)
         }
         Some(Kind::Hdf5) => keras::import_hdf5(bytes, name, options),
         Some(Kind::Json) => json::import(bytes, name, options),
@@ -207,7 +211,8 @@ fn recognize(bytes: &[u8]) -> Option<Kind> {
         _ if bytes.trim_ascii_start().starts_with(b"{") => Kind::Json,
         _ => match MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
             Some((_, found)) => Kind::Other(found),
-            None if is_onnx(bytes) => Kind::Onnx,
+            // Field 1 of a model is a varint, its IR version.
+            None if bytes.first() == Some(&0x08) => Kind::Onnx,
             // Field 1 of a GraphDef is a NodeDef, whose field 1 is its name: two length-delimited tags.
             None if bytes.first() == Some(&0x0a) => Kind::GraphDef,
             None => return None,
@@ -215,9 +220,9 @@ fn recognize(bytes: &[u8]) -> Option<Kind> {
     })
 }
 
-/// Whether bytes begin as an ONNX model does: field 1 is a varint, its IR version.
+/// Whether bytes are those of an ONNX model.
 pub fn is_onnx(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"\x08")
+    matches!(recognize(bytes), Some(Kind::Onnx))
 }
 
 fn is_safetensors(bytes: &[u8]) -> bool {

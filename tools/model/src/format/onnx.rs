@@ -8,6 +8,7 @@
 
 mod conventions;
 mod delay;
+mod einsum;
 mod elementwise;
 mod external;
 mod gather;
@@ -39,7 +40,8 @@ pub use self::interface::{Interface, InterfaceError};
 use self::past::AllDelays;
 use self::proto::{GraphProto, ModelProto, ValueInfo};
 use self::value::{Axis, Value};
-use super::{Imported, Options, refuse::err_if, refuse::unsupported_if};
+use super::refuse::{err_if, limit_if, unsupported_if};
+use super::{Imported, Options};
 use crate::budget::Budget;
 use crate::canonical::{Canonical, Schedule, Tensor};
 use crate::{data::one_line, error::ImportError, error::Result};
@@ -121,12 +123,13 @@ pub fn open(bytes: &[u8], name: &str, options: &Options) -> Result<(Imported, In
         // Its bytes are not needed any more.
         budget.give(std::mem::take(&mut tensor.raw_data).len(), 1);
     }
+    let starts = states::starts(graph_of(&model)?, &options.onnx.states, &mut initializers);
     if let Some(graph) = &mut model.graph {
         rewrite::rewrite(graph, &mut initializers, &mut budget)?;
     }
     let graph = graph_of(&model)?;
     let work = Cell::new(MAX_WORK);
-    let reader = Reader { graph, version, options, name, initializers, budget, len, work };
+    let reader = Reader { graph, version, options, name, initializers, budget, starts, len, work };
     let mut learnt = Learnt::default();
     let built = match reader.build(&mut learnt, false, STAND_INS[0]) {
         Err(ImportError::NeedsWindow { .. }) if !reader.has_open_time(&learnt)? => {
@@ -181,7 +184,7 @@ fn graph_of(model: &ModelProto) -> Result<&GraphProto> {
     }
     unsupported_if(!graph.sparse_initializer.is_empty(), "a sparse initializer")?;
     let many = graph.input.len() > MAX_PORTS + graph.initializer.len() || graph.output.len() > MAX_PORTS;
-    err_if(many, || malformed(format!("it has more than {MAX_PORTS} inputs or outputs")))?;
+    limit_if(many, MAX_PORTS, "inputs or outputs")?;
     err_if(graph.output.is_empty(), || malformed("it has no output".into()))?;
     Ok(graph)
 }
@@ -220,6 +223,8 @@ struct Reader<'a> {
     initializers: HashMap<String, Value>,
     /// Memory that is left for one reading.
     budget: Budget,
+    /// Values of states before the first step, as in [`Setup`].
+    starts: BTreeMap<String, Vec<f32>>,
     /// Length of the file.
     len: usize,
     /// Elements and nodes that may still be examined, over all readings.
@@ -379,6 +384,7 @@ impl Reader<'_> {
                 ports: &learnt.ports,
                 states: &self.options.onnx.states,
                 windowed,
+                starts: &self.starts,
                 work: &self.work,
             };
             let mut budget = self.budget.clone();

@@ -9,6 +9,11 @@ pub(super) fn unsupported_if(found: bool, what: impl Display) -> Result<()> {
     if found { Err(ImportError::Unsupported(what.to_string())) } else { Ok(()) }
 }
 
+/// Refuses a file with more than `most` things, whatever memory is allowed.
+pub(super) fn limit_if(found: bool, most: usize, what: &'static str) -> Result<()> {
+    err_if(found, || ImportError::Limit { most, what })
+}
+
 /// Asks for the length of the sequences if `what`, which reads all of a sequence, is `found`.
 pub(super) fn needs_window_if(found: bool, what: impl Display) -> Result<()> {
     if found { Err(ImportError::NeedsWindow { what: what.to_string() }) } else { Ok(()) }

@@ -11,7 +11,7 @@ use prost::Message;
 
 use super::proto::{EntryProto, ExtentProto, Header, SliceProto, VERSION};
 use super::{malformed, malformed_if, table};
-use crate::{canonical::Tensor, error::Result, error::Shape};
+use crate::{canonical::Tensor, error::Result, error::Shape, format::refuse::limit_if};
 
 /// Maximum number of variables, including the slot variables of optimizers.
 const MAX_ENTRIES: usize = 65_536;
@@ -92,20 +92,19 @@ impl Bundle {
         let (mut names, mut slices) = (0, 0);
         table::read(index, |key, value| {
             let len = value.len();
-            malformed_if(len > MAX_ENTRY_BYTES, format_args!("an entry of its index has {len} bytes"))?;
+            limit_if(len > MAX_ENTRY_BYTES, MAX_ENTRY_BYTES, "bytes in an entry of its index")?;
             if key.is_empty() {
                 header = Some(decode::<Header>("its header", value)?);
                 return Ok(());
             }
             names += key.len();
-            let full = bundle.entries.len() + bundle.slices.len() == MAX_ENTRIES || names > MAX_NAME_BYTES;
-            let what = format_args!("it has more than {MAX_ENTRIES} variables or {MAX_NAME_BYTES} bytes of names");
-            malformed_if(full, what)?;
+            limit_if(bundle.entries.len() + bundle.slices.len() == MAX_ENTRIES, MAX_ENTRIES, "variables")?;
+            limit_if(names > MAX_NAME_BYTES, MAX_NAME_BYTES, "bytes of names")?;
             let name = String::from_utf8_lossy(key);
             let proto = decode::<EntryProto>("an entry", value)?;
             // Each slice has an entry of its own.
             slices += proto.slices.len();
-            malformed_if(slices > MAX_ENTRIES, format_args!("it has more than {MAX_ENTRIES} slices"))?;
+            limit_if(slices > MAX_ENTRIES, MAX_ENTRIES, "slices")?;
             let entry = Entry::new(&name, proto)?;
             if key[0] == 0 {
                 bundle.slices.insert(key.to_vec(), entry);
@@ -259,7 +258,7 @@ impl Entry {
         let mut entry = Self { dtype, shape, shard: 0, offset: 0, size: 0, crc: crc32c, slices: Vec::new() };
         if !slices.is_empty() {
             let count = slices.len();
-            refuse_if(count > MAX_SLICES, format_args!("it has {count} slices; at most {MAX_SLICES} are supported"))?;
+            limit_if(count > MAX_SLICES, MAX_SLICES, "slices of a variable")?;
             let Some(ranges) = slices.iter().map(|slice| slice_of(slice, &entry.shape)).collect() else {
                 return refuse("a slice exceeds its shape");
             };

@@ -18,6 +18,13 @@ pub(super) fn is_of_training(argument: &str) -> bool {
     NAMES.split(' ').any(|name| name == argument) || ENDS.iter().any(|end| argument.ends_with(end))
 }
 
+/// Whether an argument is a boolean. Python takes a number in its place, and files keep it: `scale=1`.
+fn is_flag(class: &str, argument: &str) -> bool {
+    const NAMES: &str = "center fused go_backwards invert keepdims mask_zero renorm reset_after return_sequences \
+                         return_state stateful synchronized time_major trainable unroll use_bias zero_output_for_mask";
+    (argument == "scale" && class.ends_with("Normalization")) || NAMES.split(' ').any(|name| name == argument)
+}
+
 /// Whether a dtype is that of a layer with float weights. A policy is an object in a file; those of quantized layers have
 /// other classes or, as texts, name two types.
 fn is_of_floats(dtype: &Json) -> bool {
@@ -42,6 +49,11 @@ pub(super) fn arguments(generation: Generation, class: &str, config: &Args, laye
         Generation::First => first::arguments(class, config)?,
         _ => (class.to_owned(), config.clone()),
     };
+    for (_, value) in config.iter_mut().filter(|(name, _)| is_flag(&class, name)) {
+        if let Some(number) = value.as_f64() {
+            *value = (number != 0.0).into();
+        }
+    }
     if let Some((_, own)) = class.split_once('>') {
         return Err(custom_object(layer, own));
     }

@@ -10,6 +10,7 @@ use super::graph::{self, Call, Node, Read, ends};
 use super::part::{Generation, MODEL_KEYS, PART_KEYS, Part, is_model, known_keys, part, text, wrong, wrong_if};
 use super::{arguments::arguments, arguments::over_time, variables::numbered};
 use crate::format::description::{Description, Input, LayerDescription, Size};
+use crate::format::refuse::limit_if;
 use crate::{data::one_line, error::ImportError, error::Result};
 
 /// Maximum number of layers and models; each call of a layer counts.
@@ -68,7 +69,7 @@ impl Writer {
     fn model(&mut self, class: &str, config: &Json, built: Option<&Json>, place: Place<'_>) -> Result<Vec<String>> {
         let parts = parts(class, config)?;
         self.parts += parts.len();
-        wrong_if(self.parts > MAX_PARTS, format_args!("its models have more than {MAX_PARTS} layers in all calls"))?;
+        limit_if(self.parts > MAX_PARTS, MAX_PARTS, "layers in all calls of its models")?;
         let saved = saved_names(class, &parts);
         if class != "Sequential" {
             return self.graph(config, &parts, &saved, place);
@@ -101,7 +102,7 @@ impl Writer {
     fn graph(&mut self, config: &Json, parts: &[Part<'_>], saved: &[String], place: Place<'_>) -> Result<Vec<String>> {
         let (inputs, outputs) = (ends(config, "input_layers")?, ends(config, "output_layers")?);
         let many = inputs.len() > MAX_LAYERS || outputs.len() > MAX_LAYERS;
-        wrong_if(many, format_args!("it has more than {MAX_LAYERS} inputs or outputs"))?;
+        limit_if(many, MAX_LAYERS, "inputs or outputs")?;
         // Names of the values that the layers of this model read.
         let mut values: BTreeMap<Read<'_>, String> = BTreeMap::new();
         for (k, read) in inputs.iter().enumerate() {
@@ -128,7 +129,7 @@ impl Writer {
         for Call { node, call, reads, masked } in calls {
             let (Some(part), Some(saved)) = (parts.get(node), saved.get(node)) else { continue };
             self.count += reads.len();
-            wrong_if(self.count > 4 * MAX_LAYERS, format_args!("its layers read more than {MAX_LAYERS} values"))?;
+            limit_if(self.count > 4 * MAX_LAYERS, 4 * MAX_LAYERS, "values that its layers read")?;
             let reads = reads.iter().map(|read| known(&values, read)).collect::<Result<Vec<_>, _>>()?;
             let outputs = self.call(part, saved, &reads, masked, place)?;
             for (index, output) in outputs.into_iter().enumerate() {
@@ -149,8 +150,8 @@ impl Writer {
         self.count += 1;
         let (own, path) = (join(place.scope, part.name), join(place.path, saved));
         let many = self.count > 4 * MAX_LAYERS || self.layers.len() >= MAX_LAYERS;
-        wrong_if(many, format_args!("it has more than {MAX_LAYERS} layers"))?;
-        wrong_if(own.len() > MAX_NAME, format_args!("a layer has a name of {} bytes", own.len()))?;
+        limit_if(many, MAX_LAYERS, "layers")?;
+        limit_if(own.len() > MAX_NAME, MAX_NAME, "bytes in the name of a layer")?;
         let within = Place { scope: &own, path: &path, given: Some(read), each_step: place.each_step };
         if is_model(part.class) {
             return self.model(part.class, part.config, None, within);
@@ -164,7 +165,7 @@ impl Writer {
         }
         let Some(config) = part.config.as_object() else { return wrong(format!("layer {own:?} has no arguments")) };
         self.values = self.values.saturating_add(weight(part.config));
-        wrong_if(self.values > MAX_ARGUMENTS, format_args!("its layers have more than {MAX_ARGUMENTS} arguments"))?;
+        limit_if(self.values > MAX_ARGUMENTS, MAX_ARGUMENTS, "arguments of its layers")?;
         let (class, mut args) = arguments(self.generation, part.class, config, &own)?;
         for (argument, given) in [("each_step", place.each_step), ("masked", masked)] {
             if given {
@@ -222,7 +223,7 @@ impl Writer {
     /// Adds an input. `indices`: the number at each step is the index of a row in a table.
     fn new_input(&mut self, name: &str, shape: Option<&Json>, indices: bool) -> Result<String> {
         self.count += 1;
-        wrong_if(self.count > MAX_LAYERS, format_args!("it has more than {MAX_LAYERS} layers"))?;
+        limit_if(self.count > MAX_LAYERS, MAX_LAYERS, "layers")?;
         let shape = shape.and_then(Json::as_array);
         let Some([_, dims @ ..]) = shape.map(Vec::as_slice) else {
             let of = format!("input {name:?} without a shape (the model was saved before it was built)");
@@ -286,7 +287,7 @@ fn parts<'a>(class: &str, config: &'a Json) -> Result<Vec<Part<'a>>> {
         known_keys(config, class, text(config, "name").unwrap_or_default(), MODEL_KEYS)?;
     }
     let Some(layers) = config.get("layers").unwrap_or(config).as_array() else { return wrong("it lists no layers") };
-    wrong_if(layers.len() > MAX_LAYERS, format_args!("it has more than {MAX_LAYERS} layers"))?;
+    limit_if(layers.len() > MAX_LAYERS, MAX_LAYERS, "layers")?;
     let parts: Vec<Part<'_>> = layers.iter().map(part).collect::<Result<_>>()?;
     parts.iter().filter(|part| part.class == "InputLayer").try_for_each(known_input)?;
     Ok(parts)

@@ -4,9 +4,9 @@ use serde_json::Value as Json;
 
 use super::{
     arguments::idle_directions, arguments::upgraded, config::describe, hdf5, hdf5::Tree, names, part::Generation,
-    part::wrong, part::wrong_if, weights::Layout, weights::assign,
+    part::wrong, weights::Layout, weights::assign,
 };
-use crate::format::{Description, Imported, Options, archive::Archive, refuse::unsupported_if};
+use crate::format::{Description, Imported, Options, archive::Archive, refuse::limit_if, refuse::unsupported_if};
 use crate::{budget::Budget, data::one_line, error::ImportError, error::Result};
 
 pub(crate) fn import_hdf5(bytes: &[u8], name: &str, options: &Options) -> Result<Imported> {
@@ -102,7 +102,7 @@ pub(crate) fn description(json: &Json) -> Result<Description> {
 const MAX_JSON: usize = 8 << 20;
 
 fn parsed(text: &str, what: &str, budget: &mut Budget) -> Result<Json> {
-    wrong_if(text.len() > MAX_JSON, format_args!("its {what} is longer than {MAX_JSON} bytes"))?;
+    limit_if(text.len() > MAX_JSON, MAX_JSON, "bytes in its description of the layers")?;
     budget.take_json(text.as_bytes())?;
     serde_json::from_str(text).or_else(|error| wrong(format!("its {what}: {error}")))
 }

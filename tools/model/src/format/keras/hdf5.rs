@@ -13,12 +13,12 @@ use hdf5_reader::messages::attribute::AttributeMessage;
 use hdf5_reader::messages::datatype::{StringSize, VarLenKind};
 use hdf5_reader::{ByteOrder, Dataset, Datatype, Hdf5File, OpenOptions, Storage, StorageBuffer};
 
-use crate::budget::{Budget, WEIGHT};
+use crate::budget::{self, Budget, FIXED, WEIGHT};
 use crate::canonical::Tensor;
 use crate::data::element::{Element, Endian};
 use crate::data::{guarded, one_line};
 use crate::error::{ImportError, Result};
-use crate::format::refuse::{err_if, unsupported_if};
+use crate::format::refuse::{err_if, limit_if, unsupported_if};
 
 pub(crate) const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
 /// Maximum number of bytes read, as a multiple of the file's length. Files of h5py need less than 4 (see the test); the
@@ -75,7 +75,7 @@ impl Tree {
 
 /// Reads a file, except for groups that `wanted` rejects.
 pub(super) fn read(bytes: &[u8], wanted: impl Fn(&str) -> bool, budget: &mut Budget) -> Result<Tree> {
-    let most = MAX_RATIO * bytes.len() as u64 + MIN_BYTES;
+    let most = budget::or_allowed(MAX_RATIO * bytes.len() as u64 + MIN_BYTES);
     let tree = guarded(|| read_within(bytes, &wanted, most, budget));
     tree.unwrap_or_else(|_| malformed("it is damaged: the decoder failed"))
 }
@@ -84,11 +84,12 @@ pub(super) fn read(bytes: &[u8], wanted: impl Fn(&str) -> bool, budget: &mut Bud
 fn read_within(bytes: &[u8], wanted: &dyn Fn(&str) -> bool, most: u64, budget: &mut Budget) -> Result<Tree> {
     let len = bytes.len();
     budget.take(len, 1)?;
+    let unpacked = usize::try_from(budget::or_allowed((MAX_UNPACKED * len) as u64)).unwrap_or(usize::MAX);
     let meter = Meter { left: AtomicU64::new(most), bytes: Arc::from(bytes) };
     let options = OpenOptions::default()
         .with_chunk_cache_bytes(0)
-        .with_max_chunk_bytes(MAX_UNPACKED * len)
-        .with_max_read_bytes(MAX_UNPACKED * len)
+        .with_max_chunk_bytes(unpacked)
+        .with_max_read_bytes(unpacked)
         .with_max_object_header_bytes(len);
     let file = Hdf5File::from_storage_with_options(Arc::new(meter), options).map_err(|error| damaged("", &error))?;
     // All wanted groups may be present even if the end of the file is missing.
@@ -97,8 +98,8 @@ fn read_within(bytes: &[u8], wanted: &dyn Fn(&str) -> bool, most: u64, budget: &
     let root = file.root_group().map_err(|error| damaged("", &error))?;
     let other = (root.offset_size(), root.length_size()) != (8, 8);
     malformed_if(other, "its offsets and lengths are not 8 bytes long, as h5py writes them")?;
-    let left = MAX_UNPACKED * len;
-    let mut reader = Reader { wanted, tree: Tree::default(), objects: 0, left, budget, within: BTreeSet::new() };
+    let mut reader =
+        Reader { wanted, tree: Tree::default(), objects: 0, left: unpacked, budget, within: BTreeSet::new() };
     reader.group(&root, "", 0)?;
     Ok(reader.tree)
 }
@@ -134,7 +135,7 @@ impl Storage for Meter {
         err_if(paid.is_err(), || Error::InvalidData("its parts refer to each other too often".into()))?;
         let start = usize::try_from(offset).map_err(|_| Error::OffsetOutOfBounds(offset))?;
         let long = start < self.bytes.len() && !self.has_short_names(start);
-        err_if(long, || Error::InvalidData(format!("it has names of more than {MAX_NAME} bytes")))?;
+        err_if(long, || Error::InvalidData(format!("it has names of more than {MAX_NAME} bytes, {FIXED}")))?;
         StorageBuffer::from_shared(Arc::clone(&self.bytes), start, len)
     }
 }
@@ -164,7 +165,7 @@ impl Reader<'_> {
         self.tree.texts.insert(path.to_owned(), texts);
         let (groups, datasets) = group.members().map_err(|error| damaged(path, &error))?;
         self.objects += groups.len() + datasets.len();
-        malformed_if(self.objects > MAX_OBJECTS, format_args!("it has more than {MAX_OBJECTS} groups and tensors"))?;
+        limit_if(self.objects > MAX_OBJECTS, MAX_OBJECTS, "groups and tensors")?;
         let within = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
         for dataset in &datasets {
             let name = within(dataset.name());

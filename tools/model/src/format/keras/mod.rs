@@ -15,6 +15,7 @@ mod kernel;
 pub(crate) mod layers;
 mod mask;
 mod names;
+mod order;
 mod part;
 mod pointwise;
 mod recurrent;

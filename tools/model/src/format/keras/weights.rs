@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{first, hdf5::Tree, variables, variables::Variable};
 use crate::format::description::{LayerDescription as Layer, Tensors, nearest};
 use crate::format::refuse::{in_layer, unsupported_if};
-use crate::{canonical::Tensor, error::ImportError, error::Result};
+use crate::{canonical::Tensor, data::one_line, error::ImportError, error::Result};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Layout<'a> {
@@ -118,6 +118,15 @@ fn by_order(layers: &[&Layer], group: &str, tree: &mut Tree, mirrored: bool, fou
     }
     wanted.sort_by_key(|wanted| !wanted.variable.trained);
     let classes: Vec<&str> = wanted.iter().map(|wanted| wanted.variable.class.as_str()).collect();
+    if let ([], [(name, _), ..]) = (&wanted[..], &saved[..]) {
+        let error = ImportError::Refused {
+            found: one_line(&format!(
+                "no layer of this class that is read has tensors, but the file has {name:?} for it"
+            )),
+            advice: "rebuild it from Keras's own layers; or end the network before it, with its tensors under \"unused\"",
+        };
+        return Err(blamed(first, error));
+    }
     let saved = first::merged(saved, &classes).map_err(|error| blamed(first, error))?;
     if saved.len() != wanted.len() {
         let names: Vec<&str> = wanted.iter().map(|wanted| wanted.variable.name.as_str()).take(8).collect();

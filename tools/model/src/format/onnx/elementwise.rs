@@ -270,6 +270,8 @@ impl Session<'_> {
             let of = left.axes[0].or(right.axes[0]);
             (left.axes[0], right.axes[0]) = (of, of);
         }
+        // Both operands, and their elements side by side.
+        self.room(&[2, left.len()], false)?;
         let (left, right) = (self.layer_elements(&left)?, self.layer_elements(&right)?);
         let steps = time.map(|axis| a.shape[axis]);
         let count = left.len() / steps.unwrap_or(1);

@@ -9,7 +9,7 @@ use super::past::{AllDelays, Key, depths};
 use super::proto::{AttributeProto, GraphProto, NodeProto, TensorProto, kind};
 use super::value::{Axis, Data, Element, Value, constant, elem, len};
 use super::{Lens, Role};
-use crate::format::{network::Network, refuse::err_if, refuse::fail_if};
+use crate::format::{network::Network, refuse::err_if, refuse::fail_if, refuse::limit_if};
 use crate::{budget::Budget, canonical::Tensor, data::one_line, error::ImportError};
 
 /// Work of reading a node, as a number of elements.
@@ -78,6 +78,8 @@ pub(super) struct Setup<'a> {
     pub ports: &'a BTreeSet<String>,
     /// Pairs of an input and an output that the user names as states.
     pub states: &'a BTreeMap<String, String>,
+    /// The values of states before the first step, by the names of their inputs, unless they are zero.
+    pub starts: &'a BTreeMap<String, Vec<f32>>,
     /// Work that is left for all readings.
     pub work: &'a Cell<usize>,
 }
@@ -155,6 +157,7 @@ impl<'a> Session<'a> {
         for (k, input) in self.setup.inputs.iter().enumerate() {
             let count = len(&input.shape).map_err(|reason| named(&format!("input {:?}", input.name), &reason))?;
             room(&self.budget, count, ELEMENT)?;
+            self.budget.take(count, size_of::<Element>()).map_err(ImportError::from)?;
             let elements = (0..count as u32).map(|at| Element::Input(k as u32, at)).collect();
             let axes = (0..input.shape.len()).map(|axis| Some((k, axis))).collect();
             let mut value = Value::open(input.shape.clone(), elements).with_axes(axes);
@@ -193,13 +196,13 @@ impl<'a> Session<'a> {
 
     pub(super) fn work(&self, count: usize) -> Result<(), Stop> {
         let left = self.setup.work.get().checked_sub(count);
-        self.setup.work.set(left.ok_or_else(|| super::malformed("its values have too many elements".into()))?);
+        self.setup.work.set(left.ok_or(ImportError::Limit { most: super::MAX_WORK, what: "elements to examine" })?);
         Ok(())
     }
 
     /// Evaluates the nodes that the outputs of a graph depend on.
     fn nodes(&mut self, graph: &'a GraphProto, depth: usize) -> Result<(), Stop> {
-        err_if(depth > MAX_DEPTH, || super::malformed(format!("its graphs are nested more than {MAX_DEPTH} deep")))?;
+        limit_if(depth > MAX_DEPTH, MAX_DEPTH, "levels of graphs within each other")?;
         self.work(graph.node.len())?;
         let mut needed: HashSet<&str> = graph.output.iter().map(|output| output.name.as_str()).collect();
         // For each node that is read, the names that no later node reads.

@@ -66,6 +66,8 @@ struct InputTensor {
     fed: Option<usize>,
     /// Whether the network keeps the value itself, from zero on.
     inside: bool,
+    /// Whether the network keeps the value itself, from a known one on.
+    started: bool,
     /// Initial states: the number of each state and the positions of its elements.
     initial: Vec<(usize, Vec<usize>)>,
 }
@@ -158,7 +160,8 @@ impl Interface {
             let (name, shape) = (input.name.clone(), input.shape.clone());
             let layout = Layout { name, shape, time: role(k, Role::Time), batch: role(k, Role::Batch) };
             let inside = session.setup.delays.contains_key(&input.name);
-            InputTensor { layout, port: None, fed: None, inside, initial: Vec::new() }
+            let started = session.setup.starts.contains_key(&input.name);
+            InputTensor { layout, port: None, fed: None, inside, started, initial: Vec::new() }
         };
         let mut inputs: Vec<InputTensor> = session.setup.inputs.iter().enumerate().map(input).collect();
         // Ports are numbered in the order of their creation.
@@ -380,6 +383,10 @@ impl Interface {
                 return Err(InterfaceError(format!(
                     "tensor {name:?} is not zero, but the network keeps this state itself, from zero on: leave it out"
                 )));
+            }
+            if input.started {
+                let name = &layout.name;
+                return Err(InterfaceError(format!("the network starts from the default of {name:?}: leave it out")));
             }
             if let Some(at) = tensor.data.iter().position(|value| !value.is_finite()) {
                 let (name, value) = (&layout.name, tensor.data[at]);

@@ -18,6 +18,7 @@ impl Session<'_> {
         }
         let value = match op {
             "MatMul" => self.mat_mul(inputs)?,
+            "Einsum" => self.einsum(inputs)?,
             "Gemm" => self.gemm(inputs)?,
             "Add" | "Sub" | "Mul" | "Div" | "Max" | "Min" | "Pow" => self.binary(op, inputs)?,
             "Abs" => self.magnitude(inputs)?,
@@ -93,24 +94,27 @@ impl Session<'_> {
 
     fn mat_mul(&mut self, inputs: &[Option<Value>]) -> Result<Value, Stop> {
         self.attributes("")?;
-        let (a, b) = (needed(inputs, 0)?, needed(inputs, 1)?);
+        self.mat_mul_of(&needed(inputs, 0)?, &needed(inputs, 1)?)
+    }
+
+    pub(super) fn mat_mul_of(&mut self, a: &Value, b: &Value) -> Result<Value, Stop> {
         let misfit = || format!("its operands are {:?} and {:?}", a.shape, b.shape);
         if a.is_constant() && !b.is_constant() {
             err_if(a.shape.len() != 2 || b.shape.len() < 2, misfit)?;
             let mut order: Vec<usize> = (0..b.shape.len()).collect();
             let last = order.len() - 1;
             order.swap(last, last - 1);
-            let weights = self.known(&a, "its first operand")?;
+            let weights = self.known(a, "its first operand")?;
             let product = self.dense(&b.transposed(&order)?, weights, None)?;
             return Ok(product.transposed(&order)?);
         }
         if !b.is_constant() && !matches!(b.elements().first(), Some(super::value::Element::Input(..))) {
-            return self.product(&a, &b);
+            return self.product(a, b);
         }
         let weights =
             self.known(&b.transposed(&(0..b.shape.len()).rev().collect::<Vec<_>>())?, "its second operand")?;
         err_if(weights.shape.len() != 2 || a.shape.is_empty(), misfit)?;
-        self.dense(&a, weights, None)
+        self.dense(a, weights, None)
     }
 
     /// The product of two computed matrices: every pair of a row and a column is multiplied and summed.

@@ -271,6 +271,8 @@ impl Session<'_> {
         let row_len = |made: u32| self.row_len(made, time, count);
         let unlike = || Stop::from("its values do not come from the same place in every step or row".to_owned());
         let mut pieces = Vec::new();
+        // Pieces may be single elements.
+        self.room(&[width], false)?;
         let mut at = 0;
         while at < width {
             let start = at;

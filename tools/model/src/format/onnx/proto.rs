@@ -203,7 +203,7 @@ pub(crate) fn decode(bytes: &[u8], budget: &mut Budget) -> Result<ModelProto> {
         Trouble::Cut { needed, left } => {
             malformed(format!("it is cut off: a field needs {needed} bytes, {left} are left"))
         }
-        Trouble::Deep => malformed(format!("its graphs are nested more than {MAX_DEPTH} deep")),
+        Trouble::Deep => ImportError::Limit { most: MAX_DEPTH, what: "levels of graphs within each other" },
     })?;
     ModelProto::decode(bytes).map_err(damaged)
 }

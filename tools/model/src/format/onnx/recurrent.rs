@@ -113,10 +113,28 @@ impl<'a> Session<'a> {
         let (mut y, mut states) = (Vec::new(), Vec::new());
         for (index, &direction) in directions.iter().enumerate() {
             let own_activations = &activations[index * kind.activations.len()..][..kind.activations.len()];
-            let layer = own.layer(index, own_activations)?;
-            let mut initial = [None, None];
-            for (of, given) in initial.iter_mut().zip(&own.initial) {
-                *of = given.as_ref().map(|given| self.initial(given, index, units)).transpose()?.flatten();
+            let mut layer = own.layer(index, own_activations)?;
+            let (mut initial, mut start) = ([None, None], [None, None]);
+            for (k, given) in own.initial.iter().enumerate() {
+                let Some(given) = given else { continue };
+                initial[k] = self.initial(given, index, units)?;
+                start[k] = self.start(given, index, units)?;
+            }
+            if start.iter().any(Option::is_some) {
+                let open = |state: &Option<(usize, Vec<usize>)>| {
+                    state.as_ref().is_some_and(|(input, _)| !self.has_start(*input))
+                };
+                fail_if(
+                    !kind.is_lstm() || apart,
+                    "its initial state is not zero, which only an LSTM of one sequence has",
+                )?;
+                fail_if(initial.iter().any(open), "one of its initial states is known and the other is an input")?;
+                let vector = |of: Option<Vec<f32>>| {
+                    let data = of.unwrap_or_else(|| vec![0.0; units]);
+                    Tensor { shape: vec![units], data }
+                };
+                let [hidden, cell] = start.map(vector);
+                layer = layer.option("initial").tensor("initial_hidden", hidden).tensor("initial_cell_state", cell);
             }
             let fresh = initial.iter().all(Option::is_none) && !apart;
             // The direction of a single step does not matter.
@@ -232,16 +250,39 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Source of the initial state of a direction; `None` if it is zero.
+    /// Whether an input is a state that starts from known values other than zero.
+    fn has_start(&self, input: usize) -> bool {
+        self.setup.starts.contains_key(&self.setup.inputs[input].name)
+    }
+
+    /// The initial state of a direction if it is known and not zero.
+    fn start(&self, given: &Value, direction: usize, units: usize) -> Result<Option<Vec<f32>>, Stop> {
+        let batch = given.shape[1];
+        let number = |element: &Element| match *element {
+            Element::Number(value) => Some(value),
+            Element::Input(input, at) => {
+                let name = &self.setup.inputs[input as usize].name;
+                self.setup.starts.get(name)?.get(at as usize).copied()
+            }
+            _ => None,
+        };
+        let own = &given.elements()[direction * batch * units..][..batch * units];
+        let Some(values) = own.iter().map(number).collect::<Option<Vec<f32>>>() else { return Ok(None) };
+        let (first, others) = values.split_at(units);
+        fail_if(others.chunks(units).any(|other| other != first), "its sequences have different initial states")?;
+        Ok(first.iter().any(|&value| value != 0.0).then(|| first.to_vec()))
+    }
+
+    /// Source of the initial state of a direction; `None` if it is known.
     fn initial(&mut self, given: &Value, direction: usize, units: usize) -> Result<Option<(usize, Vec<usize>)>, Stop> {
         let batch = given.shape[1];
         let elements = given.elements();
         let own = &elements[direction * batch * units..][..batch * units];
-        if own.iter().all(|element| *element == Element::Number(0.0)) {
+        if own.iter().all(|element| matches!(element, Element::Number(_))) {
             return Ok(None);
         }
         let &Element::Input(input, _) = &own[0] else {
-            return Err("its initial state must be zero or an input of the graph: models here start at zero".into());
+            return Err("its initial state must be known or an input of the graph".into());
         };
         let at: Option<Vec<usize>> = own
             .iter()

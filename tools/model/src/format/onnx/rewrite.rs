@@ -1,12 +1,14 @@
-//! Operators that exporters write out: a layer normalization and an LSTM cell as elementwise operators. They become
-//! ONNX's own operators before the graph is read, so that states, time and integers are those of a layer.
+//! Operators that exporters write out: a layer normalization, an exact GELU and an LSTM cell as elementwise operators, in
+//! the graph and in the branches of its conditions. They become ONNX's own operators before the graph is read, so that
+//! states, time and integers are those of a layer.
 //!
 //! A pattern is replaced only if every part of it is found. Otherwise its operators are read as they are.
 
+mod gelu;
 mod lstm;
 mod norm;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::graph::Attributes;
 use super::proto::{AttributeProto, GraphProto, NodeProto, kind};
@@ -19,12 +21,34 @@ pub(super) fn rewrite(
     initializers: &mut HashMap<String, Value>,
     budget: &mut Budget,
 ) -> Result<()> {
-    let seen = Seen::of(graph, initializers);
+    let inputs = graph.input.iter().map(|input| input.name.clone());
+    let inputs: HashSet<String> = inputs.filter(|name| !initializers.contains_key(name)).collect();
+    let mut graphs = vec![graph];
+    // Names are unique within a graph, but not in its branches.
+    let mut number = 0;
+    while let Some(graph) = graphs.pop() {
+        of_graph(graph, number, &inputs, initializers, budget)?;
+        number += 1;
+        let attributes = graph.node.iter_mut().flat_map(|node| &mut node.attribute);
+        graphs.extend(attributes.filter_map(|attribute| attribute.g.as_deref_mut()));
+    }
+    Ok(())
+}
+
+fn of_graph(
+    graph: &mut GraphProto,
+    number: usize,
+    inputs: &HashSet<String>,
+    initializers: &mut HashMap<String, Value>,
+    budget: &mut Budget,
+) -> Result<()> {
+    let seen = Seen::of(graph, inputs, initializers);
     let mut made = norm::found(&seen);
+    made.extend(gelu::found(&seen));
     let mut weights = Vec::new();
     for cell in lstm::found(&seen) {
         budget.take(cell.weights(), size_of::<f32>())?;
-        let (replaced, more) = cell.replaced(&seen);
+        let (replaced, more) = cell.replaced(&seen, number);
         made.extend(replaced);
         weights.extend(more);
     }
@@ -47,15 +71,17 @@ struct Replaced {
 /// A graph, by the names of its values.
 struct Seen<'a> {
     graph: &'a GraphProto,
+    /// Inputs of the whole model that are not constant.
+    inputs: &'a HashSet<String>,
     initializers: &'a HashMap<String, Value>,
     producers: HashMap<&'a str, usize>,
 }
 
 impl<'a> Seen<'a> {
-    fn of(graph: &'a GraphProto, initializers: &'a HashMap<String, Value>) -> Self {
+    fn of(graph: &'a GraphProto, inputs: &'a HashSet<String>, initializers: &'a HashMap<String, Value>) -> Self {
         let outputs = |(at, node): (usize, &'a NodeProto)| node.output.iter().map(move |name| (name.as_str(), at));
         let producers = graph.node.iter().enumerate().flat_map(outputs).collect();
-        Self { graph, initializers, producers }
+        Self { graph, inputs, initializers, producers }
     }
 
     /// The node that computes a value.
@@ -69,7 +95,7 @@ impl<'a> Seen<'a> {
     }
 
     fn is_input(&self, name: &str) -> bool {
-        self.graph.input.iter().any(|input| input.name == name) && !self.initializers.contains_key(name)
+        self.inputs.contains(name)
     }
 
     /// An initializer.

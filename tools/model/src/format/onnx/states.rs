@@ -2,11 +2,13 @@
 //! holds elements of the input. Elements that an output only moves are delays of layer outputs, and those of recurrent
 //! operators must return to their place.
 
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use super::graph::{Output, Session, Stop};
 use super::past::{AllDelays, Delays, Past};
-use super::value::Element;
+use super::proto::{GraphProto, ValueInfo};
+use super::value::{Element, Value};
 use crate::data::one_line;
 use crate::error::ImportError;
 
@@ -69,6 +71,23 @@ impl Session<'_> {
         Ok(pairs)
     }
 
+    /// Refuses a state that starts from values other than zero unless it is that of an LSTM.
+    fn check_starts(&self, outputs: &[Output], pairs: &[(usize, usize)]) -> Result<(), Stop> {
+        for (number, input) in self.setup.inputs.iter().enumerate() {
+            let held = |&(from, to): &(usize, usize)| {
+                let elements = outputs[to].value.elements();
+                from == number && elements.into_iter().all(|element| matches!(element, Element::State(..)))
+            };
+            if self.setup.starts.contains_key(&input.name) && !pairs.iter().any(held) {
+                return Err(Stop::Refused(ImportError::Refused {
+                    found: format!("input {:?} has a default that is not zero", one_line(&input.name)),
+                    advice: "only the state of an LSTM may have one; export the graph with zeros, or without the default",
+                }));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether an element is one of this input, or the state of an operator that starts with this input.
     fn is_of(&self, element: Element, input: usize) -> bool {
         match element {
@@ -83,6 +102,7 @@ impl Session<'_> {
     /// Finds the states that are delays of layer outputs. Stops the reading if they are not those that it started with.
     pub fn check_states(&self, outputs: &[Output]) -> Result<Vec<(usize, usize)>, Stop> {
         let pairs = self.pairs(outputs)?;
+        self.check_starts(outputs, &pairs)?;
         let mut delays = AllDelays::new();
         for &(input, output) in &pairs {
             // The elements are copied, and each gets a source.
@@ -178,6 +198,35 @@ impl Session<'_> {
         }
         Ok(())
     }
+}
+
+/// Makes inputs of the states whose initializers are only their values before the first step: an output is the next value.
+/// Returns those values, unless they are zero.
+pub(super) fn starts(
+    graph: &GraphProto,
+    said: &BTreeMap<String, String>,
+    initializers: &mut HashMap<String, Value>,
+) -> BTreeMap<String, Vec<f32>> {
+    let mut starts = BTreeMap::new();
+    let dims = |port: &ValueInfo| -> Option<Vec<i64>> {
+        let shape = port.of.as_ref()?.tensor.as_ref()?.shape.as_ref()?;
+        shape.dim.iter().map(|dim| dim.value).collect()
+    };
+    let outputs: Vec<String> = graph.output.iter().map(|output| stem(&output.name)).collect();
+    for input in &graph.input {
+        let Some(value) = initializers.get(&input.name).filter(|value| !value.whole) else { continue };
+        let own = stem(&input.name);
+        let paired = sole((0..outputs.len()).filter(|&k| are_alike(&own, &outputs[k])));
+        let is_state = said.contains_key(&input.name)
+            || paired.is_some_and(|k| dims(&graph.output[k]).is_none_or(|dims| dims.len() == value.shape.len()));
+        if let (true, Ok(values)) = (is_state, value.known_floats()) {
+            initializers.remove(&input.name);
+            if values.iter().any(|&value| value != 0.0) {
+                starts.insert(input.name.clone(), values);
+            }
+        }
+    }
+    starts
 }
 
 /// The only item; `None` if there are several or none.

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use super::proto::TensorProto;
+use crate::budget::FIXED;
 use crate::canonical::Tensor;
 use crate::format::refuse::fail_if;
 
@@ -62,7 +63,7 @@ pub(super) fn len(shape: &[usize]) -> Result<usize, String> {
     match len {
         _ if shape.len() > MAX_RANK => Err(format!("it has more than {MAX_RANK} dimensions")),
         Some(len) if len <= MAX_ELEMENTS => Ok(if shape.contains(&0) { 0 } else { len }),
-        _ => Err(format!("it has more than {MAX_ELEMENTS} elements")),
+        _ => Err(format!("it has more than {MAX_ELEMENTS} elements, {FIXED}")),
     }
 }
 

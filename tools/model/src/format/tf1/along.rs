@@ -2,7 +2,7 @@
 //! can run step by step or must process a window of its sequence as a whole.
 
 use super::sequence;
-use super::symbol::{Arena, At, Dim, Expr, Id, Kernel, Over};
+use super::symbol::{Arena, At, Dim, Expr, Id, Kernel};
 
 /// One axis of an image and of the kernel over it.
 #[derive(Clone, Copy)]
@@ -69,7 +69,7 @@ pub(super) fn needs_window(arena: &mut Arena, outputs: &[Id]) -> bool {
                     let size = |shape: &[Dim]| usize::try_from(shape[axis]).unwrap_or(0);
                     let along = Along::new(size(&from), size(&to), &kernel, axis - 1);
                     // Pooling ignores padding, whereas a streaming window starts filled with zeros.
-                    if along.behind > 0 || (along.before > 0 && !matches!(over, Over::Conv { .. })) {
+                    if along.behind > 0 || (along.before > 0 && over.weights().is_none()) {
                         return true;
                     }
                 }

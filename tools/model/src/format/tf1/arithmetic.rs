@@ -103,7 +103,8 @@ impl Evaluator<'_> {
             }
             ("Pack", parts) => return self.pack(node, parts),
             ("Unpack", &[x]) => return self.unpack(node, x),
-            ("Conv2D", &[x, weights]) => return self.conv(node, x, weights),
+            ("Conv2D", &[x, weights]) => return self.conv(node, x, weights, false),
+            ("DepthwiseConv2dNative", &[x, weights]) => return self.conv(node, x, weights, true),
             ("MaxPool", &[x]) => return self.pool(node, x, Over::Max),
             ("AvgPool", &[x]) => return self.pool(node, x, Over::Average),
             ("FusedBatchNorm" | "FusedBatchNormV2" | "FusedBatchNormV3", &[x, gain, shift, mean, variance]) => {

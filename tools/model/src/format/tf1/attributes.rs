@@ -22,6 +22,7 @@ fn known(op: &str) -> &'static str {
         "Const" => "value",
         "Conv2D" => "strides use_cudnn_on_gpu padding explicit_paddings data_format dilations",
         "DecodeWav" => "desired_channels desired_samples",
+        "DepthwiseConv2dNative" => "strides padding explicit_paddings data_format dilations",
         "Enter" => "frame_name is_constant parallel_iterations",
         "FusedBatchNorm" | "FusedBatchNormV2" | "FusedBatchNormV3" => {
             "epsilon exponential_avg_factor data_format is_training"

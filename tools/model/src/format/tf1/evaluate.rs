@@ -2,10 +2,11 @@
 //! The variables of a `while` loop are evaluated first, as states with an unknown next value; the outputs of the loop
 //! follow once its body has been evaluated.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::symbol::{Arena, Dim, Id, is_symbol};
-use super::{front_end::FrontEnd, graph::Graph, graph::Source};
+use super::{exports, front_end::FrontEnd, graph::Graph, graph::Source};
+use crate::budget::FIXED;
 use crate::error::{ImportError, Result};
 use crate::format::graphdef::{AttrValue, attr_value::Value as Attr};
 
@@ -113,6 +114,8 @@ pub struct Evaluator<'g> {
     pub arena: Arena,
     /// Number of steps of the input sequences, if the user gives it.
     pub(super) window: Option<usize>,
+    /// Shapes of placeholders by name, from the user.
+    pub(super) shapes: &'g BTreeMap<String, Vec<usize>>,
     /// Whether an input has `window` steps.
     pub window_used: bool,
     /// Outputs by node; `None` until the node is evaluated.
@@ -143,13 +146,14 @@ pub struct Evaluator<'g> {
 pub(super) type Outputs = Result<Vec<Value>, String>;
 
 impl<'g> Evaluator<'g> {
-    pub fn new(graph: &'g Graph<'g>, window: Option<usize>) -> Result<Self> {
+    pub fn new(graph: &'g Graph<'g>, window: Option<usize>, shapes: &'g BTreeMap<String, Vec<usize>>) -> Result<Self> {
         // Slices, transposes and folded factors take a few copies of every constant.
         let values = held(graph).saturating_add(1 << 16).saturating_mul(8).min(1 << 27);
         let mut evaluator = Self {
             graph,
             arena: Arena::new(values),
             window,
+            shapes,
             window_used: false,
             values: vec![None; graph.nodes.len()],
             frames: HashMap::new(),
@@ -173,7 +177,7 @@ impl<'g> Evaluator<'g> {
                 let states = evaluator.frames.entry(frame).or_default();
                 states.push((merge, back.node));
                 if states.len() > MAX_STATES {
-                    return evaluator.fail(merge, format!("its loop has more than {MAX_STATES} states"));
+                    return evaluator.fail(merge, format!("its loop has more than {MAX_STATES} states, {FIXED}"));
                 }
             }
         }
@@ -185,9 +189,18 @@ impl<'g> Evaluator<'g> {
         held(self.graph)
     }
 
+    /// Refuses a node; without a reason, because its op is not supported.
     pub fn fail<T>(&self, node: usize, reason: impl Into<String>) -> Result<T> {
         let def = self.graph.nodes[node].def;
-        Err(ImportError::Node { node: def.name.clone(), op: def.op.clone(), reason: reason.into() })
+        let (node, op, reason) = (def.name.clone(), def.op.clone(), reason.into());
+        let error = match reason.is_empty() {
+            true => ImportError::UnreadOp { node, op },
+            false => ImportError::Node { node, op, reason },
+        };
+        Err(match exports::advice(&def.op) {
+            Some(advice) => ImportError::Refused { found: error.to_string(), advice },
+            None => error,
+        })
     }
 
     pub fn read(&mut self, source: Source) -> Result<Id> {
@@ -229,11 +242,7 @@ impl<'g> Evaluator<'g> {
 
     fn failure<T>(&self, number: usize) -> Result<T> {
         let (node, reason) = &self.failures[number];
-        let def = self.graph.nodes[*node].def;
-        match reason.as_str() {
-            "" => Err(ImportError::UnreadOp { node: def.name.clone(), op: def.op.clone() }),
-            _ => self.fail(*node, reason),
-        }
+        self.fail(*node, reason)
     }
 
     /// Records the failure of a node, or passes on that of one of its inputs.
@@ -303,7 +312,7 @@ impl<'g> Evaluator<'g> {
 
     pub(super) fn spend_ints(&mut self, count: usize) -> Result<(), String> {
         let left = self.ints_left.checked_sub(count).filter(|_| count <= MAX_INTS);
-        self.ints_left = left.ok_or_else(|| format!("it makes more than {MAX_INTS} integers"))?;
+        self.ints_left = left.ok_or_else(|| format!("it makes more than {MAX_INTS} integers, {FIXED}"))?;
         Ok(())
     }
 

@@ -36,13 +36,15 @@ impl Evaluator<'_> {
 
     /// A placeholder: features, or the lengths of sequences.
     pub(super) fn placeholder(&mut self, node: usize) -> Outputs {
-        let (dims, any_rank) = match self.graph.attr(node, "shape") {
-            Some(Attr::Shape(TensorShape { dim, unknown_rank: false })) => (&dim[..], false),
-            _ => (&[][..], true),
-        };
+        let (dims, any_rank) = self.dims(node)?;
         match self.graph.attr(node, "dtype") {
-            Some(&Attr::Type(FLOAT)) if dims.is_empty() && !any_rank => {
-                return Err("a number is fed: freeze the graph with a constant in its place".into());
+            // Old graphs have an empty shape for an unknown one.
+            Some(&Attr::Type(FLOAT)) if dims.is_empty() => {
+                let name = &self.graph.nodes[node].def.name;
+                return Err(format!(
+                    "its shape is not known: give it, as in --shape {name}=1,49,40; or, if a number is fed, freeze the \
+                     graph with a constant in its place"
+                ));
             }
             Some(&Attr::Type(FLOAT)) => {}
             Some(&Attr::Type(INT32 | INT64)) if dims.len() == 1 || any_rank => {
@@ -57,8 +59,8 @@ impl Evaluator<'_> {
         }
         fail_if(!(2..=4).contains(&dims.len()), "its shape must be [batch, steps, features]")?;
         let mut shape = Vec::new();
-        for (axis, dim) in dims.iter().enumerate() {
-            let size = match (axis, dim.size) {
+        for (axis, &dim) in dims.iter().enumerate() {
+            let size = match (axis, dim) {
                 (_, size) if (1..=65_535).contains(&size) => size,
                 (0, -1) => BATCH,
                 (1, -1) if dims.len() > 2 => TIME,
@@ -67,6 +69,22 @@ impl Evaluator<'_> {
             shape.push(if axis == 1 && dims.len() > 2 { self.windowed(size)? } else { size });
         }
         Ok(vec![Value::Real(self.arena.make(Expr::Input(node), shape)?)])
+    }
+
+    /// The dimensions of a placeholder, -1 if the graph leaves one open, and whether even their number is open.
+    fn dims(&self, node: usize) -> Result<(Vec<Dim>, bool), String> {
+        let (dims, any_rank) = match self.graph.attr(node, "shape") {
+            Some(Attr::Shape(TensorShape { dim, unknown_rank: false })) => {
+                (dim.iter().map(|dim| dim.size).collect(), false)
+            }
+            _ => (Vec::new(), true),
+        };
+        let Some(given) = self.shapes.get(&self.graph.nodes[node].def.name) else { return Ok((dims, any_rank)) };
+        let given: Vec<Dim> = given.iter().map(|&dim| dim as Dim).collect();
+        let fits = dims.is_empty()
+            || (dims.len() == given.len() && dims.iter().zip(&given).all(|(&dim, &given)| dim == -1 || dim == given));
+        fail_if(!fits, format_args!("its shape is {dims:?}, but --shape says {given:?}"))?;
+        Ok((given, false))
     }
 
     /// The number of steps, or that given by the user if the graph leaves it open.

@@ -36,7 +36,8 @@ impl Evaluator<'_> {
         Ok(vec![Value::Real(self.arena.make(Expr::Kernel(x, kernel, over), shape)?)])
     }
 
-    pub(super) fn conv(&mut self, node: usize, x: Id, weights: Id) -> Outputs {
+    /// A convolution, or one of each channel on its own.
+    pub(super) fn conv(&mut self, node: usize, x: Id, weights: Id, depthwise: bool) -> Outputs {
         let (strides, dilations, same) = self.kernel(node)?;
         let weights = self.arena.tensor(weights)?;
         let [height, width, channels, filters] = *self.arena.tensors[weights].shape else {
@@ -46,7 +47,10 @@ impl Evaluator<'_> {
         let what = format_args!("its weights see {channels} channels of {width_of_x}");
         fail_if(empty || channels != width_of_x, what)?;
         let kernel = Kernel { taps: [height, width], strides, dilations, same };
-        self.over(x, kernel, Over::Conv { weights }, filters as Dim)
+        match depthwise {
+            false => self.over(x, kernel, Over::Conv { weights }, filters as Dim),
+            true => self.over(x, kernel, Over::Depthwise { weights }, channels.saturating_mul(filters) as Dim),
+        }
     }
 
     pub(super) fn pool(&mut self, node: usize, x: Id, over: Over) -> Outputs {

@@ -2,8 +2,8 @@
 
 use super::graph::{Graph, Source, malformed};
 use super::{cells::unsupported_if, evaluate::Evaluator, front_end::FrontEnd, lower::Lowering};
-use crate::format::{description::Imported, graphdef::NodeDef};
-use crate::{canonical::Schedule, error::Result};
+use crate::format::{Options, description::Imported, graphdef::NodeDef, onnx::Given};
+use crate::{canonical::Schedule, data::one_line, error::ImportError, error::Result};
 
 /// Maximum number of outputs.
 const MAX_OUTPUTS: usize = 16;
@@ -13,11 +13,16 @@ const MAX_OUTPUTS: usize = 16;
 ///
 /// # Errors
 /// If a node that an output needs is not supported; the error names the node. If the number of steps of an input
-/// differs from `window`, the number that the user gave.
-pub fn import_graph(nodes: &[NodeDef], name: &str, window: Option<usize>) -> Result<Imported> {
+/// differs from the number that the user gave.
+pub fn import_graph(nodes: &[NodeDef], name: &str, options: &Options) -> Result<Imported> {
+    let Options { window, onnx: Given { shapes, .. }, .. } = options;
     let graph = Graph::new(nodes)?;
     let ends = ends(&graph)?;
-    let mut evaluator = Evaluator::new(&graph, window)?;
+    let is_input = |name: &str| nodes.iter().any(|node| node.name == name && node.op.starts_with("Placeholder"));
+    if let Some(unknown) = shapes.keys().find(|name| !is_input(name)) {
+        return Err(ImportError::Unsupported(one_line(&format!("--shape of {unknown:?}, which is no placeholder,"))));
+    }
+    let mut evaluator = Evaluator::new(&graph, *window, shapes)?;
     let outputs: Result<Vec<_>> = ends.iter().map(|&node| evaluator.read(Source { node, output: 0 })).collect();
     let outputs = outputs?;
     unsupported_if(window.is_some() && !evaluator.window_used, "--window with a graph whose input has no steps")?;
@@ -54,6 +59,6 @@ fn ends(graph: &Graph<'_>) -> Result<Vec<usize>> {
     match ends.len() {
         0 => malformed("it has no output".into()),
         1..=MAX_OUTPUTS => Ok(ends),
-        found => malformed(format!("it has {found} outputs, more than {MAX_OUTPUTS}")),
+        _ => Err(ImportError::Limit { most: MAX_OUTPUTS, what: "outputs" }),
     }
 }

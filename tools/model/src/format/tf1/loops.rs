@@ -3,6 +3,7 @@
 use super::evaluate::{Content, Evaluator, Outputs, Value};
 use super::symbol::{At, Dim, Expr, Id, LENGTH, fail_if, intern, is_symbol};
 use super::{graph::Source, sequence};
+use crate::budget::FIXED;
 use crate::format::graphdef::attr_value::Value as Attr;
 
 /// Maximum number of loops; loops are found by a linear search for their name.
@@ -35,7 +36,7 @@ impl<'g> Evaluator<'g> {
             return Err("it has no frame_name".into());
         };
         let number = intern(&mut self.numbers, frame.as_slice(), MAX_LOOPS);
-        number.ok_or_else(|| format!("it is in one of more than {MAX_LOOPS} loops"))
+        number.ok_or_else(|| format!("it is in one of more than {MAX_LOOPS} loops, {FIXED}"))
     }
 
     /// Whether a Merge is the start of a loop's iterations. Otherwise it is the end of a condition.

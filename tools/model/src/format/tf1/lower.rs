@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use tidegate::internals::{activation::Activation, cell::CellKind};
 
 use super::along::{needs_window, time_axis};
-use super::symbol::{At, Dim, Expr, Id, Linear, Over, is_symbol};
+use super::symbol::{At, Dim, Expr, Id, Linear, is_symbol};
 use super::{cells::unsupported_if, evaluate::Evaluator, graph::malformed, sequence, sequence::MAX_DEPTH};
-use crate::budget::Budget;
+use crate::budget::{Budget, FIXED};
 use crate::canonical::{MAX_NODES, MAX_SIZE, Tensor};
 use crate::error::{ImportError, Result};
 use crate::format::network::{Direction, Network, Source};
@@ -81,7 +81,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
     /// The layer that computes `id`. `needed` is the number of its steps that are used.
     pub(super) fn lower(&mut self, id: Id, needed: Option<usize>) -> Lowered {
         if self.depth == MAX_DEPTH {
-            return self.fail(id, format!("the network is deeper than {MAX_DEPTH}"));
+            return self.fail(id, format!("the network is deeper than {MAX_DEPTH}, {FIXED}"));
         }
         if let Some(source) = self.known.get(&id) {
             return Ok(source.clone());
@@ -296,7 +296,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
     fn activated(&mut self, x: Id, activation: Activation, needed: Option<usize>) -> Lowered {
         match self.graph.arena.expr(x).clone() {
             Expr::Linear(linear) => self.dense(x, linear, activation, needed),
-            Expr::Kernel(inner, kernel, over @ Over::Conv { .. }) => {
+            Expr::Kernel(inner, kernel, over) if over.weights().is_some() => {
                 self.kernel(x, (inner, kernel, over), None, activation, needed)
             }
             Expr::Scale(inner, gain, shift) => self.scale(x, inner, (gain, shift), activation, needed),
@@ -346,7 +346,9 @@ impl<'a, 'g> Lowering<'a, 'g> {
     }
 
     fn scale(&mut self, id: Id, x: Id, by: (Id, Id), activation: Activation, needed: Option<usize>) -> Lowered {
-        if let Expr::Kernel(inner, kernel, over @ Over::Conv { .. }) = *self.graph.arena.expr(x) {
+        if let Expr::Kernel(inner, kernel, over) = *self.graph.arena.expr(x)
+            && over.weights().is_some()
+        {
             return self.kernel(id, (inner, kernel, over), Some(by), activation, needed);
         }
         let source = self.lower(x, needed)?;

@@ -36,11 +36,17 @@ impl Lowering<'_, '_> {
         let source = self.lower(x, Some(if self.windowed { tall.input } else { used }))?;
         let along =
             if self.windowed { tall } else { Along { input: tall.reach(), output: 1, before: 0, behind: 0, ..tall } };
-        let filters = match over {
-            Over::Conv { weights } => self.graph.arena.tensors[weights].shape[3],
-            Over::Max | Over::Average => channels,
+        // Rows of the weights as a matrix with a column for each filter.
+        let rows =
+            |weights: usize, axes: usize| self.graph.arena.tensors[weights].shape[..axes].iter().product::<usize>();
+        let (kind, rows, filters) = match over {
+            Over::Conv { weights } => (CellKind::Conv, rows(weights, 3), self.graph.arena.tensors[weights].shape[3]),
+            Over::Depthwise { weights } => {
+                let multiplier = self.graph.arena.tensors[weights].shape[3];
+                (CellKind::DepthwiseConv, rows(weights, 2), channels * multiplier)
+            }
+            Over::Max | Over::Average => (CellKind::Pool, 0, channels),
         };
-        let kind = if matches!(over, Over::Conv { .. }) { CellKind::Conv } else { CellKind::Pool };
         let placed = picture::Kernel {
             taps: [along.taps, wide.taps],
             stride: [along.stride, wide.stride],
@@ -54,10 +60,12 @@ impl Lowering<'_, '_> {
             return self.fail(id, "its image is too large");
         }
         match over {
-            Over::Conv { weights } => {
+            Over::Conv { weights } | Over::Depthwise { weights } => {
                 let arena = &self.graph.arena;
                 let Tensor { shape, data } = &arena.tensors[weights];
-                let rows = shape[0] * shape[1] * shape[2];
+                if kind == CellKind::DepthwiseConv {
+                    layer = layer.extent("multiplier", shape[3]);
+                }
                 let mut matrix = Tensor { shape: vec![rows, filters], data: data.clone() };
                 if let Some((gain, _)) = scale {
                     for row in matrix.data.chunks_mut(filters) {

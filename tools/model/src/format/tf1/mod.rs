@@ -17,6 +17,7 @@ mod constants;
 mod cudnn_params;
 mod dims;
 mod evaluate;
+mod exports;
 mod feeds;
 mod front_end;
 mod functions;

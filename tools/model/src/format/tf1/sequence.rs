@@ -2,6 +2,7 @@
 
 use super::pattern::{self, Found};
 use super::symbol::{Arena, At, Cell, Dim, Expr, Id, NO_FORM, fail_if, intern, is_symbol};
+use crate::budget::FIXED;
 
 pub const MAX_DEPTH: usize = 100;
 const UNKNOWN: &str = "no known cell has this form";
@@ -12,7 +13,7 @@ pub fn of_loop(arena: &mut Arena, frame: usize, value: Id, turns: Dim, depth: us
     if let Some(&lifted) = arena.lifted.get(&(frame, value)) {
         return Ok(lifted);
     }
-    fail_if(depth == MAX_DEPTH, format_args!("the loop's body is deeper than {MAX_DEPTH}"))?;
+    fail_if(depth == MAX_DEPTH, format_args!("the loop's body is deeper than {MAX_DEPTH}, {FIXED}"))?;
     let lifted = match *arena.expr(value) {
         Expr::Step(sequence, At::Turn(of)) if of == frame => {
             fail_if(arena.shape(sequence)[1] != turns, "the loop does not run over all steps of its input")?;
@@ -64,14 +65,14 @@ fn rnn(arena: &mut Arena, cell: Cell, x: Id) -> Result<Id, String> {
     fail_if(shape.len() != 3, "a cell must run over [batch, steps, features]")?;
     shape[2] = cell.output_size() as Dim;
     let number = intern(&mut arena.cells, cell, MAX_CELLS);
-    let number = number.ok_or_else(|| format!("it has more than {MAX_CELLS} cells"))?;
+    let number = number.ok_or_else(|| format!("it has more than {MAX_CELLS} cells, {FIXED}"))?;
     arena.make(Expr::Rnn(number, x), shape)
 }
 
 /// The sequence [batch, time, ...] that consists of these steps.
 pub fn of_steps(arena: &mut Arena, steps: &[Id], depth: usize) -> Result<Id, String> {
     let (Some(&first), Some(&last)) = (steps.first(), steps.last()) else { return Err("it has no steps".into()) };
-    fail_if(depth == MAX_DEPTH, format_args!("the network is deeper than {MAX_DEPTH}"))?;
+    fail_if(depth == MAX_DEPTH, format_args!("the network is deeper than {MAX_DEPTH}, {FIXED}"))?;
     let operands = arena.operands(first).len() + 1;
     arena.spend_steps(steps.len().saturating_mul(operands))?;
     // All steps of one sequence, forward or reversed.

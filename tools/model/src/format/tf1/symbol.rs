@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use tidegate::internals::activation::Activation;
 
+use crate::budget::FIXED;
 use crate::canonical::Tensor;
 
 pub(super) use crate::format::refuse::fail_if;
@@ -113,8 +114,22 @@ pub enum Over {
     Conv {
         weights: usize,
     },
+    /// Convolution of each channel on its own, with weights [height, width, channels, multiplier].
+    Depthwise {
+        weights: usize,
+    },
     Max,
     Average,
+}
+
+impl Over {
+    /// The tensor of a convolution's weights.
+    pub fn weights(self) -> Option<usize> {
+        match self {
+            Self::Conv { weights } | Self::Depthwise { weights } => Some(weights),
+            Self::Max | Self::Average => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -252,7 +267,7 @@ impl Arena {
             return Ok(id);
         }
         let id = self.exprs.len();
-        fail_if(id == MAX_EXPRS, format_args!("the graph computes more than {MAX_EXPRS} different values"))?;
+        fail_if(id == MAX_EXPRS, format_args!("the graph computes more than {MAX_EXPRS} different values, {FIXED}"))?;
         let operands = match &expr {
             Expr::Linear(linear) => linear.terms.len() + linear.diagonals.len(),
             Expr::Stack(parts) | Expr::Concat(parts) => parts.len(),

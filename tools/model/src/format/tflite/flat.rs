@@ -4,7 +4,7 @@
 
 use super::malformed;
 use crate::error::{ImportError, Result};
-use crate::format::refuse::err_if;
+use crate::format::refuse::{err_if, limit_if};
 
 /// A table, given by its position.
 #[derive(Clone, Copy, Debug)]
@@ -113,8 +113,7 @@ impl<'a> Table<'a> {
     pub fn numbers<T: Scalar>(&self, index: usize, most: usize) -> Result<Vec<T>> {
         let vector = self.elements(index, T::LEN)?;
         let Vector { bytes, at, len } = vector;
-        let many = || malformed(format!("the vector at byte {at} has {len} elements, more than {most}"));
-        err_if(len > most, many)?;
+        limit_if(len > most, most, "numbers in a list of an operator or tensor")?;
         (0..len).map(|k| T::read(bytes, at + k * T::LEN)).collect()
     }
 

@@ -5,7 +5,7 @@ use tidegate::internals::activation::Activation;
 
 use super::names::{CUSTOM, name_of};
 use super::{flat::Table, flat::Vector, malformed, unsupported};
-use crate::format::refuse::{err_if, unsupported_if};
+use crate::format::refuse::{limit_if, unsupported_if};
 use crate::{budget::Budget, data::one_line, error::Result};
 
 /// Maximum number of tensors, of operators, of operator codes and of graphs.
@@ -202,8 +202,8 @@ impl<'a> Model<'a> {
 }
 
 /// Refuses more than [`MOST`].
-fn within(what: &str, len: usize) -> Result<()> {
-    err_if(len > MOST, || malformed(format!("it has {len} {what}, more than {MOST}")))
+fn within(what: &'static str, len: usize) -> Result<()> {
+    limit_if(len > MOST, MOST, what)
 }
 
 /// Checks the number of one of `count` tensors; `None` for -1.

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::pickle::{Id, Object, Pickle, Refusal};
+use super::pickle::{Id, MAX_OBJECTS, Object, Pickle, Refusal};
 use super::state::{FORMAT, MAX_TENSORS, State, malformed, malformed_if};
+use crate::format::refuse::limit_if;
 use crate::{
     budget::Budget, budget::WEIGHT, canonical::Tensor, data::element::Element, data::element::Endian, data::one_line,
     error::ImportError, error::Result,
@@ -45,6 +46,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Pickle<'_>> {
             || element_of(module, name).is_some()
     };
     Pickle::parse(bytes, known).map_err(|refusal| match refusal {
+        Refusal::Limit => ImportError::Limit { most: MAX_OBJECTS, what: "objects in its pickle" },
         Refusal::Malformed(reason) => ImportError::Malformed { format: FORMAT, reason: one_line(&reason) },
         Refusal::Global(module, name) => {
             let short = |text: &str| text.chars().take(64).collect::<String>().escape_debug().to_string();
@@ -151,10 +153,10 @@ fn named<'a>(pickle: &Pickle<'a>, items: &[(Id, Id)], mut notes: Vec<String>) ->
     let (mut views, mut names) = (Vec::new(), BTreeSet::new());
     for &(name, value) in items {
         let &Object::Text(name) = pickle.get(name) else { return malformed("the name of a tensor is not a text") };
-        malformed_if(name.len() > MAX_NAME, format_args!("a name has {} bytes", name.len()))?;
+        limit_if(name.len() > MAX_NAME, MAX_NAME, "bytes in a name")?;
         malformed_if(!names.insert(name), format_args!("two entries are named {name:?}"))?;
         if is_tensor(pickle, value) {
-            malformed_if(views.len() == MAX_TENSORS, format_args!("it has more than {MAX_TENSORS} tensors"))?;
+            limit_if(views.len() == MAX_TENSORS, MAX_TENSORS, "tensors")?;
             views.push((name, view(pickle, name, value)?));
         } else if notes.len() < MAX_NOTES {
             notes.push(format!("not used: {}, which is not a tensor", name.escape_debug()));

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use safetensors::{Dtype, SafeTensors};
 
-use super::{names, state::MAX_TENSORS, state::State, state::malformed_if};
+use super::{names, state::MAX_TENSORS, state::State};
 use crate::budget::{Budget, WEIGHT};
 use crate::data::{one_line, tensors::damage, tensors::take_header};
-use crate::format::{Imported, Options};
+use crate::format::{Imported, Options, refuse::limit_if};
 use crate::{canonical::Tensor, data::element::Element, data::element::Endian, error::ImportError, error::Result};
 
 impl State {
     /// Imports the model with the architecture that the user gives or that the names determine.
     pub fn import(self, name: &str, options: &Options) -> Result<Imported> {
-        malformed_if(self.order.len() > MAX_TENSORS, format_args!("it has more than {MAX_TENSORS} tensors"))?;
+        limit_if(self.order.len() > MAX_TENSORS, MAX_TENSORS, "tensors")?;
         let (description, found) = match &options.description {
             Some(given) => (given.clone(), None),
             None => {

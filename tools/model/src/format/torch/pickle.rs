@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::format::refuse::err_if;
 
 /// Maximum number of objects in a pickle. A state dict has about thirty for each tensor.
-const MAX_OBJECTS: usize = 1 << 18;
+pub(super) const MAX_OBJECTS: usize = 1 << 18;
 
 /// Index of an object in [`Pickle::objects`].
 pub(super) type Id = usize;
@@ -38,6 +38,8 @@ pub(super) enum Object<'a> {
 pub(super) enum Refusal {
     /// An unknown name: module and member.
     Global(String, String),
+    /// It has more than [`MAX_OBJECTS`].
+    Limit,
     /// Any other reason, with numbers.
     Malformed(String),
 }
@@ -85,10 +87,7 @@ fn malformed<T>(reason: impl Into<String>) -> Result<T, Refusal> {
 
 /// Checks that there is room for one more object.
 fn bounded(len: usize) -> Result<(), Refusal> {
-    if len < MAX_OBJECTS {
-        return Ok(());
-    }
-    malformed(format!("its pickle holds more than {MAX_OBJECTS} objects"))
+    err_if(len >= MAX_OBJECTS, || Refusal::Limit)
 }
 
 impl<'a> Reader<'a> {

@@ -1,7 +1,7 @@
 //! An LSTM cell as operators:
 //!
 //! ```text
-//! a = x W + h R + b             in any order, split into i, f, g, o in any order
+//! a = x W + h R + b             in any order, by MatMul or Gemm, split into i, f, g, o in any order
 //! c' = σ(f) ⊙ c + σ(i) ⊙ tanh(g)
 //! h' = σ(o) ⊙ tanh(c')
 //! ```
@@ -76,7 +76,8 @@ impl<'a> Cell<'a> {
     }
 
     /// The sum for c' becomes an LSTM over one step, which h' is an output of too.
-    pub fn replaced(self, seen: &Seen<'a>) -> (Vec<Replaced>, Vec<(String, Value)>) {
+    /// `graph` is the number of the graph that it is in.
+    pub fn replaced(self, seen: &Seen<'a>, graph: usize) -> (Vec<Replaced>, Vec<(String, Value)>) {
         let Self { order, x, h, c, new_h, new_c, weights, recurrent, biases } = self;
         let units = recurrent.shape[0];
         let ordered = |row: &[f32]| -> Vec<f32> {
@@ -95,7 +96,7 @@ impl<'a> Cell<'a> {
         }
         let mut both = ordered(&bias);
         both.resize(8 * units, 0.0);
-        let name = |part: &str| format!("{new_h}/cell/{part}");
+        let name = |part: &str| format!("{new_h}/cell/{graph}/{part}");
         let [w, r, b, x_3, h_3, c_3, y, y_h, y_c] = ["W", "R", "B", "x", "h", "c", "y", "y_h", "y_c"].map(name);
         let raised = |from: &str, to: &str| node("Unsqueeze", &[from], &[to], vec![ints("axes", &[0])]);
         let lowered = |from: &str, to: &str, axis| node("Squeeze", &[from], &[to], vec![ints("axes", &[axis])]);
@@ -165,12 +166,29 @@ impl<'a> Terms<'a> {
             } else if let Some(product) = seen.made_by(name, "MatMul") {
                 let [x, weights] = &product.input[..] else { return None };
                 all.products.push((x, seen.weights(weights)?));
+            } else if let Some(product) = seen.made_by(name, "Gemm") {
+                let (x, weights, bias) = match &product.input[..] {
+                    [x, weights] => (x, weights, None),
+                    [x, weights, bias] => (x, weights, Some(bias)),
+                    _ => return None,
+                };
+                let weights = seen.weights(weights)?;
+                all.products.push((x, if transposed(product)? { weights.transposed(&[1, 0]).ok()? } else { weights }));
+                rest.extend(bias.map(String::as_str));
             } else {
                 all.biases.push(seen.weights(name)?);
             }
         }
         Some(all)
     }
+}
+
+/// Whether a Gemm transposes its second operand; `None` if it does anything else beside a product and a sum.
+fn transposed(gemm: &NodeProto) -> Option<bool> {
+    let attributes = Attributes::of(gemm);
+    let [alpha, beta] = ["alpha", "beta"].map(|name| attributes.float(name, 1.0).ok());
+    let [a, b] = ["transA", "transB"].map(|name| attributes.int(name, 0).ok());
+    ((alpha, beta, a) == (Some(1.0), Some(1.0), Some(0))).then_some(b? != 0)
 }
 
 /// The value that a value was cut from.

@@ -1,0 +1,125 @@
+"""Writes the models in tests/frameworks/onnx that PyTorch's default exporter makes (`dynamo=True`, its own opset or 18, the
+weights in a file beside the model), with PyTorch's outputs.
+
+    pip install torch==2.15.0 onnxscript==0.7.2 -r tests/frameworks/onnx.requirements.txt
+    python tests/frameworks/onnx_torch.py
+
+The files of a case are those of onnx_models.py. ONNX Runtime must agree with PyTorch within the tolerance.
+"""
+
+import os
+import sys
+
+# PyTorch, not the script torch.py beside this one.
+sys.path = [path for path in sys.path if os.path.abspath(path or ".") != os.path.dirname(os.path.abspath(__file__))]
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from safetensors.numpy import save_file
+from torch import nn
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "onnx")
+TOLERANCE = 1e-6
+SEED = 1
+FEATURES, UNITS, CLASSES, STEPS = 5, 6, 3, 7
+
+
+class Recurrent(nn.Module):
+    """A recurrent layer and a dense one, over a sequence."""
+
+    def __init__(self, layer, **arguments):
+        super().__init__()
+        self.layer = layer(FEATURES, UNITS, batch_first=True, **arguments)
+        self.head = nn.Linear(UNITS * (2 if arguments.get("bidirectional") else 1), CLASSES)
+
+    def forward(self, x):
+        return self.head(self.layer(x)[0])
+
+
+class Keywords(nn.Module):
+    """A convolution along time, an exact GELU, an LSTM, and the class of the whole sequence."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv1d(FEATURES, 4, 3), nn.BatchNorm1d(4)
+        self.lstm, self.head = nn.LSTM(4, UNITS, batch_first=True), nn.Linear(UNITS, CLASSES)
+
+    def forward(self, x):
+        y = nn.functional.gelu(self.norm(self.conv(x.transpose(1, 2)))).transpose(1, 2)
+        return torch.softmax(self.head(self.lstm(y)[0][:, -1]), -1)
+
+
+class Mixed(nn.Module):
+    """Einsum with weights, and attention over the features of a step."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = nn.Parameter(torch.randn(2, UNITS, FEATURES))
+        self.gru = nn.GRU(FEATURES, FEATURES, batch_first=True)
+
+    def forward(self, x):
+        y = torch.einsum("bti,ui->btu", self.gru(x)[0], self.weights[0])
+        return torch.einsum("btu,uv->btv", torch.tanh(y), self.weights[1])
+
+
+class Step(nn.Module):
+    """An LSTM cell, one step at a time."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.head = nn.LSTMCell(FEATURES, UNITS), nn.Linear(UNITS, CLASSES)
+
+    def forward(self, x, h, c):
+        h, c = self.cell(x, (h, c))
+        return torch.sigmoid(self.head(h)), h, c
+
+
+def sequence():
+    return {"x": torch.randn(1, STEPS, FEATURES)}
+
+
+CASES = {
+    "lstm": (lambda: Recurrent(nn.LSTM, num_layers=2), sequence, ["y"]),
+    "gru": (lambda: Recurrent(nn.GRU), sequence, ["y"]),
+    "directions": (lambda: Recurrent(nn.LSTM, bidirectional=True), sequence, ["y"]),
+    "keywords": (Keywords, sequence, ["y"]),
+    "keywords_18": (Keywords, sequence, ["y"]),
+    "einsum": (Mixed, sequence, ["y"]),
+    "step": (Step, lambda: {"x": torch.randn(1, FEATURES), "h": torch.zeros(1, UNITS), "c": torch.zeros(1, UNITS)},
+             ["y", "h_out", "c_out"]),
+}
+
+
+def main():
+    for name, (build, inputs, outputs) in CASES.items():
+        torch.manual_seed(SEED)
+        model, inputs = build().eval(), inputs()
+        for module in model.modules():
+            if isinstance(module, nn.BatchNorm1d):
+                module.running_mean.normal_(), module.running_var.uniform_(0.5, 1.5)
+        path = os.path.join(FOLDER, f"torch_{name}.onnx")
+        torch.onnx.export(model, tuple(inputs.values()), path, input_names=list(inputs), output_names=outputs, dynamo=True,
+                          external_data=True, verbose=False, opset_version=18 if name.endswith("_18") else None)
+        # The stack trace of every node is larger than the graph.
+        exported = onnx.load(path, load_external_data=False)
+        for of in [exported.graph, *exported.graph.node, *exported.graph.value_info]:
+            del of.metadata_props[:]
+        onnx.save(exported, path)
+        with torch.no_grad():
+            results = model(*inputs.values())
+        expected = dict(zip(outputs, results if isinstance(results, tuple) else [results]))
+        expected = {name: np.ascontiguousarray(value.numpy()) for name, value in expected.items()}
+        given = {name: value.numpy() for name, value in inputs.items()}
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        for output, value in zip(outputs, session.run(outputs, given)):
+            assert np.abs(value - expected[output]).max() < TOLERANCE, (name, output)
+        save_file({"x": given["x"]}, path.replace(".onnx", ".in.safetensors"))
+        source = f"torch {torch.__version__.split('+')[0]}, torch.onnx.export, seed {SEED}"
+        save_file(expected, path.replace(".onnx", ".out.safetensors"), {"tolerance": str(TOLERANCE), "source": source})
+        print(name, [node.op_type for node in exported.graph.node], flush=True)
+
+
+if __name__ == "__main__":
+    main()

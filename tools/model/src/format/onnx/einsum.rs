@@ -1,0 +1,79 @@
+//! `Einsum` of two operands, where it is a matrix product: each label that both operands have is summed, or kept as the
+//! number of a matrix.
+
+use super::{graph::Session, graph::Stop, moves::needed, value::Value, value::inverse};
+use crate::format::{refuse::err_if, refuse::fail_if};
+
+/// The labels of two operands and of the result, by their part in the product.
+struct Product {
+    /// Labels of both operands and the result: each value is a matrix.
+    matrices: Vec<char>,
+    /// Labels of the first operand and the result.
+    rows: Vec<char>,
+    /// Labels of the second operand and the result.
+    columns: Vec<char>,
+    /// Labels of both operands.
+    inner: Vec<char>,
+}
+
+impl Product {
+    fn of(a: &str, b: &str, result: &str) -> Option<Self> {
+        let is_plain = |labels: &str| {
+            labels.chars().enumerate().all(|(k, label)| label.is_ascii_alphabetic() && !labels[..k].contains(label))
+        };
+        let all = |labels: &str, keep: &dyn Fn(char) -> bool| labels.chars().filter(|&label| keep(label)).collect();
+        let product = Self {
+            matrices: all(result, &|label| a.contains(label) && b.contains(label)),
+            rows: all(result, &|label| a.contains(label) && !b.contains(label)),
+            columns: all(result, &|label| !a.contains(label) && b.contains(label)),
+            inner: all(a, &|label| b.contains(label) && !result.contains(label)),
+        };
+        let Self { matrices, rows, columns, inner } = &product;
+        let complete = matrices.len() + rows.len() + inner.len() == a.len()
+            && matrices.len() + columns.len() + inner.len() == b.len()
+            && matrices.len() + rows.len() + columns.len() == result.len();
+        ([a, b, result].into_iter().all(is_plain) && complete).then_some(product)
+    }
+}
+
+impl Session<'_> {
+    pub(super) fn einsum(&mut self, inputs: &[Option<Value>]) -> Result<Value, Stop> {
+        let equation = self.attributes("equation")?.text("equation", "")?.replace(' ', "");
+        let misfit = || format!("attribute equation = {equation:?} is not a product of two matrices");
+        let (operands, result) = equation.split_once("->").ok_or_else(misfit)?;
+        let (a_labels, b_labels) = operands.split_once(',').ok_or_else(misfit)?;
+        let (a, b) = (needed(inputs, 0)?, needed(inputs, 1)?);
+        if a.is_constant() && !b.is_constant() {
+            return self.multiplied((b, b_labels), (a, a_labels), result).map_err(|stop| named(stop, misfit));
+        }
+        self.multiplied((a, a_labels), (b, b_labels), result).map_err(|stop| named(stop, misfit))
+    }
+
+    fn multiplied(&mut self, a: (Value, &str), b: (Value, &str), result: &str) -> Result<Value, Stop> {
+        let ((a, a_labels), (b, b_labels)) = (a, b);
+        let product = Product::of(a_labels, b_labels, result).ok_or(String::new())?;
+        let fits = a.shape.len() == a_labels.len() && b.shape.len() == b_labels.len();
+        err_if(!fits, String::new)?;
+        let Product { matrices, rows, columns, inner } = product;
+        // One label stays one dimension; there are reshapes for the others.
+        fail_if(inner.len() != 1 || columns.len() > 1 || (!matrices.is_empty() && rows.len() != 1), "")?;
+        let order = |labels: &str, parts: &[&[char]]| -> Vec<usize> {
+            parts.concat().into_iter().filter_map(|label| labels.find(label)).collect()
+        };
+        let left = a.transposed(&order(a_labels, &[&matrices, &rows, &inner]))?;
+        let right = b.transposed(&order(b_labels, &[&matrices, &inner, &columns]))?;
+        fail_if(columns.is_empty(), "")?;
+        let value = self.mat_mul_of(&left, &right)?;
+        let made: Vec<char> = [matrices, rows, columns].concat();
+        let places: Vec<usize> = made.into_iter().filter_map(|label| result.find(label)).collect();
+        Ok(value.transposed(&inverse(&places))?)
+    }
+}
+
+/// The stop, with the reason that the equation gives if it has none.
+fn named(stop: Stop, reason: impl FnOnce() -> String) -> Stop {
+    match stop {
+        Stop::Reason(given) if given.is_empty() => Stop::Reason(reason()),
+        other => other,
+    }
+}
