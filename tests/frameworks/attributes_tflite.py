@@ -18,7 +18,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from attributes_file import write
-from attributes_tflite_graphs import activation, by_constant, concatenation, depthwise, of_two, variables
+from attributes_tflite_graphs import activation, by_constant, concatenation, depthwise, mean, of_two, one, pool, variables
 from tflite_graphs import Graph, Rings
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tflite")
@@ -40,9 +40,13 @@ OPS = {
         fusedActivationFunction=[0, 2, 3, 4, 5], dilationWFactor=[3],
         dilationHFactor=[3], quantizedBiasType=[4])),
     "RESHAPE": ("float_conv_alone", dict(newShape=[[1, -1]])),
+    "WHILE": ("float_while_rnn", dict(condSubgraphIndex=[0, 2], bodySubgraphIndex=[0, 1])),
 }
 FUSED = dict(fusedActivationFunction=[1, 2, 3, 4, 5])
 POWERS_OF_TWO = dict(potScaleInt16=[False])
+POOL = FUSED | dict(padding=[0], strideW=[2], strideH=[3], filterWidth=[3], filterHeight=[2])
+# Functions of graphs in floats only.
+FLOATS = (of_two, pool, mean, one)
 # Operators, what their row of the table says of them, the function that builds their graph, and the values of their
 # options.
 GRAPHS = [
@@ -54,6 +58,11 @@ GRAPHS = [
     ("ADD", "computed", of_two, FUSED | POWERS_OF_TWO),
     ("DEPTHWISE_CONV_2D", "", depthwise, FUSED | dict(
         padding=[1], strideW=[2], strideH=[3], depthMultiplier=[3], dilationWFactor=[2], dilationHFactor=[3])),
+    ("AVERAGE_POOL_2D", "", pool, POOL),
+    ("MAX_POOL_2D", "", pool, POOL),
+    ("MEAN", "", mean, dict(keepDims=[True])),
+    ("PACK", "", one, dict(axis=[1], valuesCount=[2])),
+    ("UNPACK", "", one, dict(axis=[1], num=[2])),
     ("CONCATENATION", "", concatenation, FUSED | dict(axis=[-1, 2])),
     ("SPLIT", "", variables, dict(numSplits=[1, 4])),
     ("SPLIT_V", "", variables, dict(numSplits=[1, 4])),
@@ -185,7 +194,7 @@ def main():
         return function(Rings(rng, "old", floats) if function is variables else Graph(rng, floats), op, **options)
 
     for op, kind, function, values in GRAPHS:
-        for floats in (True,) if function is of_two else (True, False):
+        for floats in (True,) if function in FLOATS else (True, False):
             kinds = ", ".join(filter(None, (kind, None if floats else "int8")))
             cls, content = f"{op} ({kinds})" if kinds else op, graph(op, function, floats)
             found = operator(schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0)), op).builtinOptions

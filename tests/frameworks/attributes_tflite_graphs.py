@@ -61,6 +61,34 @@ def concatenation(graph, _, **options):
     return graph.content(x, graph.operator("CONCATENATION", [x, x], [graph.value(shape, 5, SCALE)], 2, **given))
 
 
+def pool(graph, name, **options):
+    """The shape of the output follows from the options."""
+    given = dict(padding=1, strideW=1, strideH=1, filterWidth=2, filterHeight=3, fusedActivationFunction=NONE) | options
+    x = graph.value([1, 7, 6, 2])
+
+    def length(size, kernel, stride):
+        return -(-(size if given["padding"] == 0 else size - kernel + 1) // stride)
+
+    shape = [length(7, given["filterHeight"], given["strideH"]), length(6, given["filterWidth"], given["strideW"])]
+    return graph.content(x, graph.operator(name, [x], [graph.value([1, *shape, 2])], options="Pool2DOptions", **given))
+
+
+def mean(graph, name, **options):
+    given = dict(keepDims=False) | options
+    x = graph.value([1, 4, 5])
+    y = graph.value([1, 1, 5] if given["keepDims"] else [1, 5])
+    return graph.content(x, graph.operator(name, [x, graph.constant([1])], [y], options="ReducerOptions", **given))
+
+
+def one(graph, name, **options):
+    """A value that is packed or unpacked alone."""
+    x, given = graph.value([1, 1, 8]), dict(axis=0) | options
+    more = dict(options="PackOptions", valuesCount=1) if name == "PACK" else dict(options="UnpackOptions", num=1)
+    y = graph.value([1, 1, 1, 8] if name == "PACK" else [1, 8])
+    graph.operator(name, [x], [y], **more | given)
+    return graph.content(x, graph.curve(y, "TANH", None, None))
+
+
 def operators(graph, name, of):
     """The operators of this name in a graph of the model."""
     codes = [code.builtinCode for code in graph.model.operatorCodes]

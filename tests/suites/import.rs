@@ -36,6 +36,8 @@ mod import_rnnoise;
 mod import_rtneural;
 #[path = "../import_tflite.rs"]
 mod import_tflite;
+#[path = "../import_tflite_cells.rs"]
+mod import_tflite_cells;
 #[path = "../import_tflite_deployed.rs"]
 mod import_tflite_deployed;
 #[path = "../import_torch.rs"]

@@ -201,10 +201,15 @@ impl<'m> Oracle<'m> {
 
     /// One step, which updates `state`. Returns a vector for each output port, or `None` if a node has no output yet.
     pub fn step(&self, state: &mut [Bounded], inputs: &[&[f32]]) -> Option<Outputs> {
+        let exact = |input: &&[f32]| input.iter().map(|&x| Bounded::exact(x)).collect();
+        self.step_within(state, inputs.iter().map(exact).collect())
+    }
+
+    /// [`step`](Self::step) for inputs that are known to a bound.
+    pub fn step_within(&self, state: &mut [Bounded], inputs: Vec<Vec<Bounded>>) -> Option<Outputs> {
         let ports = &self.model.architecture.inputs;
         assert_eq!(inputs.len(), ports.len(), "inputs");
-        let exact = |input: &&[f32]| Value::whole(input.iter().map(|&x| Bounded::exact(x)).collect());
-        let values = ports.iter().zip(inputs).map(|(port, input)| (port.name.as_str(), exact(input))).collect();
+        let values = ports.iter().zip(inputs).map(|(port, input)| (port.name.as_str(), Value::whole(input))).collect();
         self.pass(state, values, false)
     }
 

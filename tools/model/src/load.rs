@@ -62,7 +62,7 @@ pub struct Settings {
     pub shapes: BTreeMap<String, Vec<usize>>,
     /// Inputs of an ONNX graph that are weights or settings, and the files that hold them, or a number.
     pub binds: Vec<(String, PathBuf)>,
-    /// Outputs of an ONNX graph that are the next values of inputs.
+    /// Outputs of an ONNX or TFLite graph that are the next values of inputs.
     pub states: BTreeMap<String, String>,
     /// File with one label on each line. By default, `labels.txt` beside the model is read if the model has no labels.
     pub labels: Option<PathBuf>,

@@ -49,7 +49,7 @@ pub struct ArchArgs {
     /// Value of an ONNX input that is a weight or a setting: a file or a number, as in sr=16000; repeatable
     #[arg(long, value_name = "NAME=FILE|NUMBER", value_parser = parse_bind)]
     pub bind: Vec<(String, PathBuf)>,
-    /// Output of an ONNX graph that is the next value of an input, as in cache=cache_out; repeatable
+    /// Output of an ONNX or TFLite graph that is the next value of an input, as in cache=cache_out; repeatable
     #[arg(long, value_name = "INPUT=OUTPUT", value_parser = parse_state)]
     pub state: Vec<(String, String)>,
 }

@@ -93,9 +93,14 @@ fn the_page_of_tflite_runs() {
         &[
             ("keywords_int8.tflite", "tests/frameworks/tflite/integer_whole.tflite"),
             ("keywords.tflite", "tests/frameworks/tflite/float_last.tflite"),
+            ("model_1.tflite", "tests/frameworks/tflite/float_ports_mask.tflite"),
             ("str_ww_ref_model.tflite", "tests/data/small/deployed/mlperf_streaming/str_ww_ref_model.tflite"),
         ],
-        &[("features.csv", &features), ("frames.csv", &frames.repeat(40))],
+        &[
+            ("features.csv", &features),
+            ("frames.csv", &frames.repeat(40)),
+            ("magnitudes.csv", "0.1,0.2,0.3,0.4,0.5,0.6,0.7\n0.7,0.6,0.5,0.4,0.3,0.2,0.1\n"),
+        ],
     );
 }
 

@@ -34,6 +34,7 @@ mod rnnoise;
 mod rtneural;
 mod signal;
 mod sru;
+mod state_pairs;
 mod stateless;
 pub mod tf1;
 mod tf2ops;

@@ -6,15 +6,24 @@
 //! keeps its integers: canonical tensors hold the dequantized weights, and [`Integers`](crate::canonical::Integers)
 //! holds the parameters of the integer arithmetic.
 
+mod algebra;
+mod cells;
 mod conv;
+mod cut;
 mod elementwise;
 mod flat;
 mod integers;
 mod layers;
+mod loops;
 mod lower;
 mod lstm;
+mod moment;
+mod moves;
 mod names;
+mod norm;
 mod options;
+mod pool;
+mod ports;
 mod rows;
 mod rows_in_time;
 mod schema;
@@ -43,5 +52,10 @@ pub(super) fn import(bytes: &[u8], name: &str, options: &Options) -> Result<Impo
     unsupported_if(options.window.is_some(), "--window with a file whose sequences have a length")?;
     let mut budget = Budget::of_file(bytes.len());
     let model = schema::Model::read(bytes, &mut budget)?;
-    Reader::new(&model, budget).import(&format!("{name}, TFLite"))
+    let source = format!("{name}, TFLite");
+    let read = |in_windows| Reader::new(&model, budget.clone(), in_windows).import(&source, &options.onnx.states);
+    match read(false)? {
+        Some(imported) => Ok(imported),
+        None => read(true)?.ok_or_else(|| unsupported("a graph with windows over several layers".into())),
+    }
 }

@@ -11,6 +11,7 @@ use super::proto::{GraphProto, ValueInfo};
 use super::value::{Element, Value};
 use crate::data::one_line;
 use crate::error::ImportError;
+use crate::format::state_pairs::{Port, alike, pairs};
 
 /// Maximum number of steps by which a value is delayed.
 const MOST_STEPS: usize = 1 << 12;
@@ -18,57 +19,15 @@ const MOST_STEPS: usize = 1 << 12;
 impl Session<'_> {
     /// Pairs of an input and an output that are one state.
     pub fn pairs(&self, outputs: &[Output]) -> Result<Vec<(usize, usize)>, Stop> {
-        let inputs = &self.setup.inputs;
-        let mut pairs = Vec::new();
-        for (input, output) in self.setup.states {
-            let of = |what: &str, name: &str| {
-                Stop::Refused(ImportError::Refused {
-                    found: format!("--state {input}={output}: the graph has no {what} {:?}", one_line(name)),
-                    advice: "name an input and an output of the graph",
-                })
-            };
-            let from = inputs.iter().position(|of| of.name == *input).ok_or_else(|| of("input", input))?;
-            let to = outputs.iter().position(|of| of.name == *output).ok_or_else(|| of("output", output))?;
-            if inputs[from].shape != outputs[to].value.shape {
-                return Err(Stop::Refused(ImportError::Refused {
-                    found: format!(
-                        "--state {input}={output}: they are {:?} and {:?}",
-                        inputs[from].shape, outputs[to].value.shape
-                    ),
-                    advice: "name an output with the shape of the input",
-                }));
-            }
-            pairs.push((from, to));
-        }
-        let (mut taken_in, mut taken_out) = (vec![false; inputs.len()], vec![false; outputs.len()]);
-        for &(input, output) in &pairs {
-            (taken_in[input], taken_out[output]) = (true, true);
-        }
-        let fits =
-            |input: usize, output: usize| inputs[input].shape == outputs[output].value.shape && !inputs[input].whole;
-        let stems_in: Vec<String> = inputs.iter().map(|of| stem(&of.name)).collect();
-        let stems_out: Vec<String> = outputs.iter().map(|of| stem(&of.name)).collect();
-        let named =
-            |input: usize, output: usize| fits(input, output) && are_alike(&stems_in[input], &stems_out[output]);
-        for input in (0..inputs.len()).filter(|&input| !taken_in[input]).collect::<Vec<_>>() {
-            let only = sole((0..outputs.len()).filter(|&output| !taken_out[output] && named(input, output)));
-            if let Some(output) = only
-                && sole((0..inputs.len()).filter(|&other| named(other, output))).is_some()
-            {
-                pairs.push((input, output));
-                (taken_in[input], taken_out[output]) = (true, true);
-            }
-        }
-        for input in 0..inputs.len() {
-            let free = |input: usize, output: usize| !taken_in[input] && !taken_out[output] && fits(input, output);
-            let Some(output) = sole((0..outputs.len()).filter(|&output| free(input, output))) else { continue };
-            let holds = || outputs[output].value.elements().iter().any(|element| self.is_of(*element, input));
-            if sole((0..inputs.len()).filter(|&other| free(other, output))).is_some() && holds() {
-                pairs.push((input, output));
-                (taken_in[input], taken_out[output]) = (true, true);
-            }
-        }
-        Ok(pairs)
+        let inputs = self.setup.inputs.iter();
+        let inputs: Vec<Port> =
+            inputs.map(|of| Port { name: of.name.clone(), shape: of.shape.clone(), is_free: !of.whole }).collect();
+        let port = |of: &Output| Port { name: of.name.clone(), shape: of.value.shape.clone(), is_free: true };
+        let ends: Vec<Port> = outputs.iter().map(port).collect();
+        let holds = |input: usize, output: usize| {
+            outputs[output].value.elements().iter().any(|element| self.is_of(*element, input))
+        };
+        pairs(&inputs, &ends, self.setup.states, holds).map_err(Stop::Refused)
     }
 
     /// Refuses a state that starts from values other than zero unless it is that of an LSTM.
@@ -212,11 +171,9 @@ pub(super) fn starts(
         let shape = port.of.as_ref()?.tensor.as_ref()?.shape.as_ref()?;
         shape.dim.iter().map(|dim| dim.value).collect()
     };
-    let outputs: Vec<String> = graph.output.iter().map(|output| stem(&output.name)).collect();
     for input in &graph.input {
         let Some(value) = initializers.get(&input.name).filter(|value| !value.whole) else { continue };
-        let own = stem(&input.name);
-        let paired = sole((0..outputs.len()).filter(|&k| are_alike(&own, &outputs[k])));
+        let paired = alike(&input.name, graph.output.iter().map(|output| output.name.as_str()));
         let is_state = said.contains_key(&input.name)
             || paired.is_some_and(|k| dims(&graph.output[k]).is_none_or(|dims| dims.len() == value.shape.len()));
         if let (true, Ok(values)) = (is_state, value.known_floats()) {
@@ -227,25 +184,4 @@ pub(super) fn starts(
         }
     }
     starts
-}
-
-/// The only item; `None` if there are several or none.
-fn sole(mut items: impl Iterator<Item = usize>) -> Option<usize> {
-    let first = items.next();
-    first.filter(|_| items.next().is_none())
-}
-
-/// Whether the names of an input and an output, without the words that tell them apart, are those of one state: `cache`
-/// and `cache_out`, `state` and `stateN`, `past_key` and `present_key`.
-fn are_alike(input: &str, output: &str) -> bool {
-    !input.is_empty() && (input == output || output.strip_suffix('n') == Some(input))
-}
-
-/// A name without the words that tell the old value of a state from the new one.
-fn stem(name: &str) -> String {
-    const WORDS: [&str; 12] =
-        ["in", "out", "input", "output", "new", "next", "old", "prev", "previous", "past", "present", "n"];
-    let lower = name.to_lowercase();
-    let words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.filter(|word| !WORDS.contains(word)).collect::<Vec<_>>().join("_")
 }

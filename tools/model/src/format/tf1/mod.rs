@@ -46,6 +46,9 @@ use super::{case::Case, network::Control, network::Network};
 use crate::error::Result;
 
 pub use import::import_graph;
+pub(super) use pattern::find as find_cell;
+pub(super) use sequence::of_loop;
+pub(super) use symbol::{Arena, At, Cell, Expr, Id};
 
 /// Converts a `tf1` case to a network.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network> {

@@ -285,7 +285,7 @@ impl Arena {
     }
 
     /// A new state of loop `frame`.
-    pub(super) fn state(&mut self, frame: usize, initial: Id) -> Made {
+    pub fn state(&mut self, frame: usize, initial: Id) -> Made {
         let shape = self.shape(initial).to_vec();
         self.variables.push(Variable { frame, initial, next: None });
         self.make(Expr::Variable(self.variables.len() - 1), shape)

@@ -9,7 +9,7 @@ use crate::canonical::Tensor;
 use crate::format::{axis::Axis, layer::Layer, refuse::fail_if};
 
 /// The value `SAME` of the schema's `Padding`.
-const SAME: i8 = 0;
+pub const SAME: i8 = 0;
 
 impl Reader<'_> {
     pub(super) fn conv(&mut self, operator: &Operator<'_>) -> Refused {
@@ -71,6 +71,6 @@ impl Reader<'_> {
             layer = layer.tensor("bias", Tensor { shape: vec![filters], data });
         }
         let (source, counts) = self.counted(layer, &x.source, integers);
-        Ok(Value { source, shape, along: Along::Nothing, counts })
+        Ok(Value { source, shape, along: Along::Nothing, counts, reversed: false })
     }
 }

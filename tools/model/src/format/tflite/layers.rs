@@ -2,6 +2,7 @@
 
 use tidegate::internals::{activation::Activation, cell::CellKind};
 
+use super::cut::{Cut, cuts};
 use super::integers::{Counted, Counts, LIMITS, Multiplier, limits, table};
 use super::lower::{Along, Reader, Refused, Trouble, Value};
 use super::options::FUSED;
@@ -14,15 +15,6 @@ use crate::format::{layer::Layer, network::Source, refuse::fail_if};
 const MOST_CLASSES: usize = 511;
 /// Integer bits of the exponents in an integer softmax.
 const EXPONENT_BITS: i32 = 5;
-
-/// The part of a dimension that a slice selects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
-    pub first: i64,
-    pub behind: i64,
-    /// Whether the output lacks the dimension.
-    pub shrinks: bool,
-}
 
 impl Reader<'_> {
     /// The value with `features` features in each step or row. A value that is available as a whole may be split into
@@ -80,7 +72,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn reshape(&mut self, operator: &Operator<'_>) -> Refused {
-        let x = self.value(operator, 0)?;
+        let x = self.value_in_any_order(operator, 0)?;
         let shape = self.output_shape(operator)?;
         self.same_counts(operator, &x)?;
         let misfit = shape.iter().product::<usize>() != x.shape.iter().product::<usize>();
@@ -95,8 +87,25 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn transpose(&mut self, operator: &Operator<'_>) -> Refused {
+    /// `PAD` by nothing, as in front of a causal convolution over one step.
+    pub(super) fn pad(&mut self, operator: &Operator<'_>) -> Refused {
         let x = self.value(operator, 0)?;
+        let (_, by, _) = self.integers(operator, 1, Type::I32)?.ok_or("its paddings are missing")?;
+        fail_if(by.iter().any(|&by| by != 0), format_args!("it pads {:?} by {by:?}, which is not supported", x.shape))?;
+        self.same_counts(operator, &x)?;
+        Ok(x)
+    }
+
+    /// `PACK` or `UNPACK` of one value, which moves no element.
+    pub(super) fn one(&mut self, operator: &Operator<'_>) -> Refused {
+        let several = operator.inputs.len().max(operator.outputs.len()) > 1;
+        let unrolled = "it takes several steps apart or joins them (unroll=True); convert the layers with unroll=False";
+        fail_if(several, unrolled)?;
+        self.reshape(operator)
+    }
+
+    pub(super) fn transpose(&mut self, operator: &Operator<'_>) -> Refused {
+        let x = self.value_in_any_order(operator, 0)?;
         self.same_counts(operator, &x)?;
         let (_, order, _) = self.integers(operator, 1, Type::I32)?.ok_or("its perm is missing")?;
         let order: Option<Vec<usize>> = order.iter().map(|&axis| usize::try_from(axis).ok()).collect();
@@ -113,43 +122,30 @@ impl Reader<'_> {
         Ok(Value { shape, along: x.along.moved(moved), ..x })
     }
 
+    /// `REVERSE_V2` of the steps.
+    pub(super) fn reverse(&mut self, operator: &Operator<'_>) -> Refused {
+        let x = self.value_in_any_order(operator, 0)?;
+        let axes = self.integers(operator, 1, Type::I32)?.map(|(_, axes, _)| axes).unwrap_or_default();
+        let along = match (x.along, axes.as_slice()) {
+            (Along::Rows(axis), &[given]) => {
+                Some(axis as i64) == [given, given + x.shape.len() as i64].into_iter().find(|&at| at >= 0)
+            }
+            _ => false,
+        };
+        fail_if(!along, format_args!("it reverses {axes:?} of {:?}, which are not the steps", x.shape))?;
+        Ok(Value { reversed: !x.reversed, ..x })
+    }
+
     /// The part of each dimension that a `STRIDED_SLICE` of a tensor of this shape selects.
     pub(super) fn cuts(&mut self, operator: &Operator<'_>, dims: &[usize]) -> Result<Vec<Cut>, Trouble> {
-        let mask = |name: &str| operator.option(name, 0_i32);
-        let set = [("ellipsis_mask", mask("ellipsis_mask")? != 0), ("new_axis_mask", mask("new_axis_mask")? != 0)];
-        // With an offset, the ends count from the beginnings.
-        let offset = ("offset", operator.option("offset", 0_u8)? != 0);
-        for (name, is_set) in set.into_iter().chain([offset]) {
-            fail_if(is_set, format_args!("attribute {name} is set, which is not supported"))?;
-        }
-        let (begins, ends, shrinks) = (mask("begin_mask")?, mask("end_mask")?, mask("shrink_axis_mask")?);
-        let mut list = |index: usize| -> Result<Vec<i64>, Trouble> {
-            match self.integers(operator, index, Type::I32)? {
-                Some((_, values, _)) if values.len() == dims.len() => Ok(values),
-                _ => Err(format!("its input {index} has no number for each dimension of its input").into()),
-            }
-        };
-        let (begin, end, strides) = (list(1)?, list(2)?, list(3)?);
-        let cut = |(axis, &dim): (usize, &usize)| {
-            let (bit, size) = (1 << axis, dim as i64);
-            let from = |at: i64| if at < 0 { at.saturating_add(size) } else { at };
-            let shrinks = shrinks & bit != 0;
-            let first = if begins & bit != 0 && !shrinks { 0 } else { from(begin[axis]) };
-            let behind = match () {
-                () if shrinks => first.saturating_add(1),
-                () if ends & bit != 0 => size,
-                () => from(end[axis]).min(size),
-            };
-            let stride = strides[axis];
-            fail_if(stride != 1, format_args!("its stride {axis} is {stride}, which is not supported"))?;
-            Ok(Cut { first, behind, shrinks })
-        };
-        dims.iter().enumerate().map(cut).collect()
+        let mut list = |index| Ok(self.integers(operator, index, Type::I32)?.map(|(_, values, _)| values));
+        let lists: Result<Vec<_>, Trouble> = (1..4).map(&mut list).collect();
+        cuts(operator, dims, &lists?.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>())
     }
 
     /// Slices that keep the last step or all steps.
     pub(super) fn strided_slice(&mut self, operator: &Operator<'_>) -> Refused {
-        let x = self.value(operator, 0)?;
+        let x = self.value_in_any_order(operator, 0)?;
         self.same_counts(operator, &x)?;
         let cuts = self.cuts(operator, &x.shape)?;
         let steps = x.along.axis();
@@ -175,8 +171,8 @@ impl Reader<'_> {
                 Ok(Value { shape, along: along.moved(shifted), ..x })
             }
             Along::Rows(_) => {
-                let source = self.network.last(&x.source, false);
-                Ok(Value { source, shape, along: Along::Nothing, counts: x.counts })
+                let source = self.network.last(&x.source, x.reversed);
+                Ok(Value { source, shape, along: Along::Nothing, reversed: false, ..x })
             }
             _ => Ok(Value { shape, ..self.last(x) }),
         }

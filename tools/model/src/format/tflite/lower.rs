@@ -1,17 +1,25 @@
 //! Reads a graph operator by operator and keeps the network value of each tensor.
 
+mod interface;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::cells::Cells;
 use super::integers::{Counted, Counts, LIMITS, Multiplier};
-use super::schema::{Model, Operator, Type};
-use super::timeline::{Timeline, is_of_variables, rows_and_size};
-use super::{malformed, unsupported};
-use crate::format::refuse::{err_if, unsupported_if};
+use super::malformed;
+use super::moment::Moment;
+use super::schema::{Model, Operator};
+use super::timeline::{Timeline, is_of_variables};
+use crate::format::refuse::unsupported_if;
 use crate::format::{Imported, layer::Layer, network::Network, network::Source};
 use crate::{budget::Budget, canonical::MAX_NODES, canonical::Schedule, error::ImportError, error::Result};
 
 /// Maximum number of graphs that a note names.
 const MOST_NAMED: usize = 4;
+
+/// The note about dynamic range quantization.
+const HYBRID: &str = "weights in int8 beside floats (dynamic range quantization) are imported as their real values; TFLite \
+                      also rounds the activations to 8 bits before each product, so its outputs differ slightly";
 
 const LSTM: &str = "UNIDIRECTIONAL_SEQUENCE_LSTM";
 
@@ -53,6 +61,8 @@ pub struct Value {
     pub along: Along,
     /// Quantization of the integers; `None` for a float tensor.
     pub counts: Option<Counts>,
+    /// Whether the tensor has the rows of the source in reverse order.
+    pub reversed: bool,
 }
 
 impl Value {
@@ -78,6 +88,20 @@ pub struct Reader<'a> {
     /// Whether any operator needs more than one step.
     whole: bool,
     pub budget: Budget,
+    /// Tensors that are states of loops, which variables keep from call to call.
+    pub carried: BTreeSet<usize>,
+    /// Values inside of layer normalizations.
+    pub moments: BTreeMap<usize, Moment>,
+    /// Tensors that a layer in front of their operators computes already.
+    pub folded: BTreeSet<usize>,
+    /// States that are ports, and their cells.
+    pub cells: Cells,
+    /// Numbers of the graphs that others call.
+    pub called: Vec<usize>,
+    /// Whether the steps of float inputs are the rows of a window.
+    in_windows: bool,
+    /// Whether any weights are integers beside float activations.
+    pub hybrid: bool,
     notes: Vec<String>,
 }
 
@@ -103,27 +127,56 @@ impl<T: Into<String>> From<T> for Trouble {
 }
 
 impl<'a> Reader<'a> {
-    pub fn new(model: &'a Model<'a>, budget: Budget) -> Self {
+    /// With `in_windows`, the steps of float inputs are the rows of a window, and all layers run over them.
+    pub fn new(model: &'a Model<'a>, budget: Budget, in_windows: bool) -> Self {
         let mut network = Network::new();
         network.fresh = true;
         let (values, windows, floats) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let (timeline, notes) = (Timeline::default(), Vec::new());
-        Self { model, network, values, windows, floats, timeline, steps: None, whole: false, budget, notes }
+        let (carried, called, cells) = (BTreeSet::new(), Vec::new(), Cells::default());
+        let (steps, whole, moments, folded) = (None, false, BTreeMap::new(), BTreeSet::new());
+        Self {
+            model,
+            network,
+            values,
+            windows,
+            floats,
+            timeline,
+            steps,
+            whole,
+            budget,
+            carried,
+            moments,
+            folded,
+            cells,
+            called,
+            in_windows,
+            hybrid: false,
+            notes,
+        }
     }
 
-    pub fn import(mut self, source: &str) -> Result<Imported> {
+    /// Imports the graph. `states` names the outputs that are the next values of inputs. `None` if it needs windows of
+    /// several layers, and therefore all of it in windows: a step ends at a window that is not full.
+    pub fn import(mut self, source: &str, states: &BTreeMap<String, String>) -> Result<Option<Imported>> {
         let len = self.model.main.operators.len();
         unsupported_if(len > MAX_NODES, format_args!("a graph of {len} operators, more than {MAX_NODES},"))?;
         let has_variables = self.model.main.operators.iter().any(is_of_variables);
-        let called = if has_variables { self.follow_rows()? } else { Vec::new() };
-        let ignored = self.model.uncalled(&called)?;
-        if !ignored.is_empty() {
-            let names = ignored.iter().take(MOST_NAMED).map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
-            let count = ignored.len();
-            self.notes.push(format!("{count} of its graphs, which nothing calls, are left out: {names}"));
+        if has_variables {
+            (self.carried, self.called) = self.carried_states()?;
+            if self.carried.is_empty() {
+                self.called = self.follow_rows()?;
+            }
+        }
+        let both = has_variables && !states.is_empty();
+        unsupported_if(both, "--state with a graph that keeps its states in variables")?;
+        if !has_variables {
+            self.state_ports(states)?;
         }
         for &input in &self.model.main.inputs {
-            self.input(input)?;
+            if !self.cells.inputs.contains(&input) {
+                self.input(input)?;
+            }
         }
         for operator in &self.model.main.operators {
             let is_moved = |output: &Option<usize>| output.is_some_and(|output| self.timeline.has(output));
@@ -131,21 +184,46 @@ impl<'a> Reader<'a> {
                 operator.check_options().map_err(|trouble| self.named(operator, trouble))?;
                 continue;
             }
-            let value = self.operator(operator).map_err(|trouble| self.named(operator, trouble))?;
-            let &[Some(output)] = operator.outputs.as_slice() else {
-                return Err(self.named(operator, "it does not have exactly one output".into()));
+            let is_folded = operator.outputs.iter().flatten().any(|output| self.folded.contains(output));
+            if is_folded || self.cells.leave_out(operator) {
+                continue;
+            }
+            let values = match self.cell_at(operator) {
+                Ok(None) => self.operator(operator),
+                cell => cell.map(Vec::from_iter),
             };
-            self.values.extend(value.map(|value| (output, value)));
+            self.values.extend(values.map_err(|trouble| self.cells.explained(self.named(operator, trouble)))?);
+        }
+        self.note_uncalled()?;
+        if self.hybrid {
+            self.notes.push(HYBRID.to_owned());
         }
         self.outputs()?;
-        let Self { network, steps, whole, notes, .. } = self;
+        if self.windows.len() > 1 {
+            unsupported_if(self.in_windows, "a graph with windows over several layers of integers")?;
+            return Ok(None);
+        }
+        let Self { network, steps, whole, notes, carried, .. } = self;
         let mut model = network.model(source.to_owned())?;
         if let (Some(frames), true) = (steps, whole) {
+            let kept = "a loop that keeps its states from call to call, and layers that read whole windows,";
+            unsupported_if(!carried.is_empty(), kept)?;
             let frames = u32::try_from(frames).map_err(|_| malformed("it has too many steps".into()))?;
             model.architecture.schedule = Schedule::Windows { frames, every: frames };
             model.validate()?;
         }
-        Ok(Imported { model, notes, assumptions: Vec::new() })
+        Ok(Some(Imported { model, notes, assumptions: Vec::new() }))
+    }
+
+    /// Notes the graphs that no graph calls.
+    fn note_uncalled(&mut self) -> Result<()> {
+        let ignored = self.model.uncalled(&self.called)?;
+        if !ignored.is_empty() {
+            let names = ignored.iter().take(MOST_NAMED).map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+            let count = ignored.len();
+            self.notes.push(format!("{count} of its graphs, which nothing calls, are left out: {names}"));
+        }
+        Ok(())
     }
 
     /// The name of the operator's output, which TFLite uses as the node's name.
@@ -162,49 +240,6 @@ impl<'a> Reader<'a> {
             Trouble::Whole(error) => return error,
         };
         ImportError::Node { node: self.node(operator), op: operator.name(), reason }
-    }
-
-    fn input(&mut self, number: usize) -> Result<()> {
-        let tensor = &self.model.main.tensors[number];
-        let (name, shape) = (tensor.name()?, tensor.shape()?);
-        let of = |what: String| unsupported(format!("input {name:?} {what}"));
-        let counts = match tensor.of {
-            Type::F32 => None,
-            Type::I8 | Type::U8 => {
-                Some(self.counts(number)?.ok_or_else(|| of(format!("of {} without a scale", tensor.of.name())))?)
-            }
-            other => return Err(of(format!("of {}", other.name()))),
-        };
-        let open = tensor.open().unwrap_or_default();
-        if let Some(axis) = (1..shape.len()).find(|&axis| open.get(axis) == Some(&true)) {
-            return Err(of(format!("whose dimension {axis} is open")));
-        }
-        let has_lstm = self.model.main.operators.iter().any(|operator| operator.op == LSTM);
-        let (size, along) = match *shape {
-            // A step is a row.
-            [1, ..] if self.timeline.has(number) => (rows_and_size(&shape).1, Along::Nothing),
-            [1, steps, features] | [steps, 1, features] if steps > 1 && has_lstm => {
-                let known = *self.steps.get_or_insert(steps);
-                err_if(known != steps, || of(format!("of {steps} steps beside another of {known}")))?;
-                (features, Along::Stream(usize::from(shape[0] == 1)))
-            }
-            [1, ..] => (shape.iter().product(), Along::Nothing),
-            _ => return Err(of(format!("of a batch: it is {shape:?}"))),
-        };
-        err_if(self.network.has_input(&name), || of("occurs twice".into()))?;
-        let source = self.network.input(&name, size);
-        if self.timeline.has(number) {
-            self.network.called_with(&name, rows_and_size(&shape).0);
-        }
-        let value = match counts {
-            None => {
-                self.floats.insert(name);
-                Value { source, shape, along, counts: None }
-            }
-            Some(counts) => self.quantized_input(Value { source, shape, along, counts: None }, counts),
-        };
-        self.values.insert(number, value);
-        Ok(())
     }
 
     /// Quantizes a float input and clamps it to 8 bits.
@@ -247,22 +282,6 @@ impl<'a> Reader<'a> {
         self.floats.contains(value.source.name())
     }
 
-    fn outputs(&mut self) -> Result<()> {
-        err_if(self.model.main.outputs.is_empty(), || malformed("it has no output".into()))?;
-        let mut named = BTreeSet::new();
-        for &number in &self.model.main.outputs {
-            let name = self.model.main.tensors[number].name()?;
-            let uncomputed = || unsupported(format!("output {name:?}, which nothing computes,"));
-            let seen = self.seen(number).map_err(|_| uncomputed())?;
-            let value = seen.or_else(|| self.values.get(&number).cloned()).ok_or_else(uncomputed)?;
-            // If any operator needs a whole window, streams become windows too.
-            let value = if self.whole { self.flat(value) } else { value };
-            unsupported_if(!named.insert(name.clone()), format_args!("output {name:?}, which occurs twice,"))?;
-            self.network.output(&name, &value.source);
-        }
-        Ok(())
-    }
-
     /// The value with all of its elements available at once.
     pub fn flat(&mut self, value: Value) -> Value {
         let source = match value.along {
@@ -285,18 +304,31 @@ impl<'a> Reader<'a> {
         Value { along: Along::Nothing, ..value }
     }
 
-    /// The output of an operator; `None` if it is a constant.
-    fn operator(&mut self, operator: &Operator<'a>) -> Result<Option<Value>, Trouble> {
+    /// The outputs of an operator by their tensors; none if they are constants.
+    fn operator(&mut self, operator: &Operator<'a>) -> Result<Vec<(usize, Value)>, Trouble> {
         // A half-precision weight has its own operator that converts it to floats.
         if operator.op == "DEQUANTIZE" && operator.inputs.first().is_some_and(|input| self.is_constant(*input)) {
-            return Ok(None);
+            return Ok(Vec::new());
+        }
+        if operator.op == "WHILE" {
+            let values = self.while_loop(operator)?;
+            operator.check_options()?;
+            return Ok(values);
+        }
+        if let Some(values) = self.normalization(operator)? {
+            operator.check_options()?;
+            return Ok(values);
         }
         let value = match operator.op {
             LSTM => self.lstm(operator),
             "FULLY_CONNECTED" => self.dense(operator),
             "CONV_2D" | "DEPTHWISE_CONV_2D" => self.conv(operator),
             "RESHAPE" | "SQUEEZE" | "EXPAND_DIMS" => self.reshape(operator),
+            "PAD" => self.pad(operator),
+            "AVERAGE_POOL_2D" | "MAX_POOL_2D" => self.pool(operator),
+            "MEAN" => self.mean(operator),
             "TRANSPOSE" => self.transpose(operator),
+            "REVERSE_V2" => self.reverse(operator),
             "STRIDED_SLICE" => self.strided_slice(operator),
             "CONCATENATION" => self.concatenation(operator),
             "SOFTMAX" => self.softmax(operator),
@@ -304,12 +336,16 @@ impl<'a> Reader<'a> {
             "DEQUANTIZE" => self.dequantize(operator),
             "MUL" | "ADD" | "SUB" => self.arithmetic(operator),
             "LOGISTIC" | "TANH" | "RELU" | "RELU6" => self.activation(operator),
+            "UNPACK" | "PACK" => self.one(operator),
             _ => {
                 let node = self.node(operator);
                 return Err(ImportError::UnreadOp { node, op: operator.name() }.into());
             }
         }?;
         operator.check_options()?;
-        Ok(Some(value))
+        let &[Some(output)] = operator.outputs.as_slice() else {
+            return Err("it does not have exactly one output".into());
+        };
+        Ok(vec![(output, value)])
     }
 }

@@ -13,8 +13,24 @@ pub const FUSED: &str = "fused_activation_function";
 
 /// Operators that have options: the number of their type in the schema's `BuiltinOptions`, and their fields in the order
 /// of the schema.
-const OPTIONS: [(&str, u8, &[&str]); 18] = [
+const OPTIONS: [(&str, u8, &[&str]); 34] = [
     ("CONCATENATION", 10, &["axis", FUSED]),
+    ("AVERAGE_POOL_2D", 5, &["padding", "stride_w", "stride_h", "filter_width", "filter_height", FUSED]),
+    ("MAX_POOL_2D", 5, &["padding", "stride_w", "stride_h", "filter_width", "filter_height", FUSED]),
+    ("BATCH_MATMUL", 101, &["adj_x", "adj_y", "asymmetric_quantize_inputs"]),
+    ("DIV", 29, &[FUSED]),
+    ("GATHER", 23, &["axis", "batch_dims"]),
+    ("LESS", 41, &[]),
+    ("LOGICAL_AND", 62, &[]),
+    ("MEAN", 27, &["keep_dims"]),
+    ("PACK", 59, &["values_count", "axis"]),
+    ("PAD", 22, &[]),
+    ("REVERSE_V2", 81, &[]),
+    ("SLICE", 48, &[]),
+    ("SQUARE", 66, &[]),
+    ("SQUARED_DIFFERENCE", 76, &[]),
+    ("UNPACK", 64, &["num", "axis"]),
+    ("WHILE", 93, &["cond_subgraph_index", "body_subgraph_index"]),
     ("SPLIT", 35, &["num_splits"]),
     ("SPLIT_V", 79, &["num_splits"]),
     ("CALL_ONCE", 103, &["init_subgraph_index"]),
@@ -90,10 +106,15 @@ impl Operator<'_> {
         fail_if(other, format_args!("its options are of type {}, not {of}", self.options_type))?;
         let bias = self.option("quantized_bias_type", 0_i8)?;
         fail_if(!BIAS_TYPES.contains(&bias), format_args!("attribute quantized_bias_type is {bias}, not int32"))?;
-        let outputs = self.outputs.len();
-        let splits = self.option("num_splits", outputs as i32)?;
-        let misfit = usize::try_from(splits) != Ok(outputs);
-        Ok(fail_if(misfit, format_args!("attribute num_splits is {splits}, but it has {outputs} outputs"))?)
+        let (inputs, outputs) = (self.inputs.len(), self.outputs.len());
+        for (name, count, what) in
+            [("num_splits", outputs, "outputs"), ("num", outputs, "outputs"), ("values_count", inputs, "inputs")]
+        {
+            let found = self.option(name, count as i32)?;
+            let misfit = usize::try_from(found) != Ok(count);
+            fail_if(misfit, format_args!("attribute {name} is {found}, but it has {count} {what}"))?;
+        }
+        Ok(())
     }
 
     /// The fused activation of an operator of floats.
@@ -107,5 +128,11 @@ impl Operator<'_> {
         let of = self.activation()?;
         fail_if(of == Activation::Tanh, format_args!("attribute {FUSED} is TANH, which is not supported"))?;
         Ok(of)
+    }
+
+    /// Refuses a fused activation.
+    pub fn limit_is_none(&self) -> Result<(), Trouble> {
+        let of = self.option(FUSED, 0_i8)?;
+        Ok(fail_if(of != 0, format_args!("attribute {FUSED} is {of}, which is not supported here"))?)
     }
 }

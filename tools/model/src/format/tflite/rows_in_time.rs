@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use super::cut::Cut;
 use super::integers::Counts;
-use super::layers::Cut;
 use super::lower::{Along, Reader, Trouble, Value};
 use super::options::FUSED;
 use super::schema::{Operator, Type};
@@ -281,7 +281,7 @@ impl Reader<'_> {
     }
 
     /// Refuses a variable whose initial value is not zero, or that is not initialized.
-    fn starts_from_zero(&self, name: &str, value: usize, variables: &Variables) -> Result<(), Trouble> {
+    pub fn starts_from_zero(&self, name: &str, value: usize, variables: &Variables) -> Result<(), Trouble> {
         let tensor = &self.model.main.tensors[value];
         let zero = self.counts(value)?.map_or(0.0, |counts| f64::from(counts.zero_point));
         let known = matches!(tensor.of, Type::F32 | Type::I8);
@@ -316,7 +316,13 @@ impl Reader<'_> {
             let window = || network.frames(&part, length, hop, length - hop);
             windows.entry([stream, first, size, length, hop]).or_insert_with(window).clone().flat()
         };
-        Ok(Some(Value { source, shape: self.shape_of(tensor)?, along: Along::Nothing, counts: computed.counts }))
+        Ok(Some(Value {
+            source,
+            shape: self.shape_of(tensor)?,
+            along: Along::Nothing,
+            counts: computed.counts,
+            reversed: false,
+        }))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Tensors, operators and their options in TFLite's schema (`schema.fbs`), by field number.
 
+use std::collections::BTreeMap;
+
 use half::f16;
 use tidegate::internals::activation::Activation;
 
@@ -23,8 +25,11 @@ pub struct Model<'a> {
     codes: Vec<Table<'a>>,
     buffers: Vector<'a>,
     graphs: Vector<'a>,
+    signatures: Vector<'a>,
     /// The first graph, which the interpreter runs.
     pub main: Graph<'a>,
+    /// Length of the file in bytes.
+    pub len: usize,
 }
 
 #[derive(Default)]
@@ -125,9 +130,37 @@ impl<'a> Model<'a> {
         let (codes, graphs) = (root.tables(1)?, root.tables(2)?);
         within("operator codes", codes.len())?;
         let codes = (0..codes.len()).map(|k| codes.get(k)).collect::<Result<_, _>>()?;
-        let mut model = Self { codes, buffers: root.tables(4)?, graphs, main: Graph::default() };
+        let mut model = Self {
+            codes,
+            buffers: root.tables(4)?,
+            graphs,
+            signatures: root.tables(7)?,
+            main: Graph::default(),
+            len: bytes.len(),
+        };
         model.main = model.graph(0, budget)?;
         Ok(model)
+    }
+
+    /// Names that a signature of the main graph gives to its inputs and outputs, by their tensors.
+    pub fn signature(&self) -> Result<[BTreeMap<usize, String>; 2]> {
+        let mut names = [BTreeMap::new(), BTreeMap::new()];
+        within("signatures", self.signatures.len())?;
+        for index in 0..self.signatures.len() {
+            let signature = self.signatures.get(index)?;
+            if signature.scalar(4, 0_u32)? != 0 {
+                continue;
+            }
+            for (field, names) in names.iter_mut().enumerate() {
+                let ports = signature.tables(field)?;
+                for port in 0..ports.len().min(MOST_PORTS) {
+                    let port = ports.get(port)?;
+                    names.insert(port.scalar(1, 0_u32)? as usize, text(port, 0)?);
+                }
+            }
+            break;
+        }
+        Ok(names)
     }
 
     /// Names of the graphs other than the main one and those of `called`.
@@ -291,9 +324,29 @@ pub fn floats(model: &Model<'_>, tensor: &Tensor<'_>) -> Result<Option<Vec<f32>>
     let values = match tensor.of {
         Type::F32 => data.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect(),
         Type::F16 => data.as_chunks::<2>().0.iter().map(|bytes| f16::from_le_bytes(*bytes).to_f32()).collect(),
+        Type::I8 => dequantized(tensor, data)?,
         _ => return Err(unsupported(format!("tensor {:?} of {}", tensor.name()?, tensor.of.name()))),
     };
     complete(tensor, values).map(Some)
+}
+
+/// The real values of integers, which may have a scale for each index of one dimension.
+fn dequantized(tensor: &Tensor<'_>, data: &[u8]) -> Result<Vec<f32>> {
+    let malformed = |what| Err(malformed(format!("tensor {:?} of int8 {what}", tensor.name()?)));
+    let Some(Quantization { scales, zero_points, dimension }) = tensor.quantization()? else {
+        return malformed("has no scale");
+    };
+    let shape = tensor.shape()?;
+    let (each, count) = match (usize::try_from(dimension).ok().filter(|&axis| axis < shape.len()), scales.len()) {
+        (_, 1) => (1, 1),
+        (Some(axis), count) if shape[axis] == count => (shape[axis + 1..].iter().product(), count),
+        (_, count) => return malformed(&format!("is {shape:?}, but has {count} scales for dimension {dimension}")),
+    };
+    let real = |(at, byte): (usize, &u8)| {
+        let of = at / each % count;
+        scales[of] * (i64::from(byte.cast_signed()) - zero_points[of]) as f32
+    };
+    Ok(data.iter().enumerate().map(real).collect())
 }
 
 pub fn integers(model: &Model<'_>, tensor: &Tensor<'_>) -> Result<Option<Vec<i64>>> {

@@ -39,8 +39,16 @@ impl Reader<'_> {
         self.shape_of(self.input_number(operator, 0)?)
     }
 
-    /// The computed value at input `index` of an operator.
+    /// The computed value at input `index` of an operator, which must have its steps in order.
     pub fn value(&mut self, operator: &Operator<'_>, index: usize) -> Result<Value, Trouble> {
+        let value = self.value_in_any_order(operator, index)?;
+        let reversed = "has its steps in reverse order, which only loops and operators that move values may read";
+        fail_if(value.reversed, format_args!("its input {index} {reversed}"))?;
+        Ok(value)
+    }
+
+    /// The computed value at input `index` of an operator.
+    pub fn value_in_any_order(&mut self, operator: &Operator<'_>, index: usize) -> Result<Value, Trouble> {
         let number = self.input_number(operator, index)?;
         let is_port = self.model.main.tensors[number].of == Type::U8;
         let converts = matches!(operator.op, "QUANTIZE" | "DEQUANTIZE");
@@ -52,7 +60,11 @@ impl Reader<'_> {
             Some(value) => Ok(value.clone()),
             None => {
                 let name = self.model.main.tensors[number].name()?;
-                Err(format!("its input {index}, {name:?}, is not computed by an earlier operator").into())
+                let kind = match self.cells.inputs.is_empty() {
+                    true => "is not computed by an earlier operator",
+                    false => "is neither computed by an earlier operator nor outside of a recurrent cell",
+                };
+                Err(format!("its input {index}, {name:?}, {kind}").into())
             }
         }
     }
@@ -138,13 +150,10 @@ impl Reader<'_> {
 
     /// Shape and numbers of the float constant at input `index` of an operator; `None` if it is left out.
     pub fn floats(&mut self, operator: &Operator<'_>, index: usize) -> Result<Option<Floats>, Trouble> {
-        let Some(number) = self.port(operator, index) else { return Ok(None) };
-        let number = self.behind(number);
+        let Some(given) = self.port(operator, index) else { return Ok(None) };
+        let number = self.behind(given);
         let tensor = self.model.main.tensors[number];
-        if tensor.of == Type::I8 {
-            let name = format!("its input {index}, {:?},", tensor.name()?);
-            return Err(format!("{name} is of int8 beside floats (dynamic range quantization)").into());
-        }
+        self.hybrid |= tensor.of == Type::I8 && number == given;
         self.take(number)?;
         match floats(self.model, &tensor)? {
             Some(values) => Ok(Some((tensor.shape()?, values))),

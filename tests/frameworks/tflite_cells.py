@@ -1,0 +1,313 @@
+"""Writes TFLite models whose recurrent layers a converter has taken apart, and records the outputs of LiteRT.
+
+    pip install -r tests/frameworks/tflite.requirements.txt
+    python tests/frameworks/tflite_cells.py write                     the files in tests/frameworks/tflite
+    python tests/frameworks/tflite_cells.py check --seed 1 --count 20 --tidegate target/release/tidegate
+
+Keras 3 has no fused LSTM in TFLite: its layers become a `WHILE` with a graph for the condition and one for a step. A
+layer with `unroll=True` becomes its single operators, with the states as inputs and outputs of the model if it has an
+`initial_state`, as in DTLN. Files and tensors are those of tflite_models.py: `input` is [sequences, steps, features], and
+`output` [sequences, rows, classes]. States that are outputs are fed back to the inputs. `check` generates other networks
+and runs each through `tidegate run`.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tf_keras
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from safetensors.numpy import save_file
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tflite")
+TOLERANCE = 2e-6
+SAMPLE_SEED, SEQUENCES = 11, 3
+L = keras.layers
+
+
+def drawn(rng, model, gain=1.2):
+    model.set_weights([rng.normal(0, gain / np.sqrt(w.shape[0]) if w.ndim > 1 else 0.4, w.shape).astype("f4") for w in model.get_weights()])
+    return model
+
+
+def network(rng, layers, steps, features, **weights):
+    x = inputs = keras.Input((steps, features), batch_size=1)
+    for layer in layers:
+        x = layer(x)
+    return drawn(rng, keras.Model(inputs, x), **weights)
+
+
+def saved(model, folder):
+    """The model as Keras 3 exports it for serving, with one sequence in a batch."""
+    shape = model.inputs[0].shape
+    model.export(folder, input_signature=[keras.InputSpec(dtype="float32", shape=shape)], verbose=False)
+    return tf.lite.TFLiteConverter.from_saved_model(folder)
+
+
+def loops(rng, layers, steps=6, features=3, exported=False, half=False, hybrid=False, calls=1):
+    """A network of recurrent layers, each of which becomes a loop."""
+    # With small weights, the roundings of activations stay small.
+    model = network(rng, layers(), steps, features, gain=0.3 if hybrid else 1.2)
+    with tempfile.TemporaryDirectory() as folder:
+        converter = saved(model, folder) if exported else tf.lite.TFLiteConverter.from_keras_model(model)
+        if half or hybrid:
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        if half:
+            converter.target_spec.supported_types = [tf.float16]
+        return converter.convert(), rng.normal(0, 1, (SEQUENCES, calls * steps, features)).astype("f4")
+
+
+class InstantLayerNormalization(tf_keras.layers.Layer):
+    """That of DTLN."""
+
+    def build(self, shape):
+        self.gamma = self.add_weight(shape=shape[-1:], name="gamma")
+        self.beta = self.add_weight(shape=shape[-1:], name="beta")
+
+    def call(self, x):
+        mean = tf.math.reduce_mean(x, axis=[-1], keepdims=True)
+        variance = tf.math.reduce_mean(tf.math.square(x - mean), axis=[-1], keepdims=True)
+        return (x - mean) / tf.math.sqrt(variance + 1e-7) * self.gamma + self.beta
+
+
+def kernel(x, states, units, size, layers):
+    """DTLN's separation kernel: the states of all layers are slices of one tensor."""
+    hidden, cells = [], []
+    for layer in range(layers):
+        x, h, c = tf_keras.layers.LSTM(units, return_sequences=True, unroll=True, return_state=True)(
+            x, initial_state=[states[:, layer, :, 0], states[:, layer, :, 1]]
+        )
+        hidden.append(h)
+        cells.append(c)
+    mask = tf_keras.layers.Activation("sigmoid")(tf_keras.layers.Dense(size)(x))
+    hidden, cells = (tf.reshape(tf.stack(of, axis=0), [1, layers, units]) for of in (hidden, cells))
+    return mask, tf.stack([hidden, cells], axis=-1)
+
+
+def dtln(rng, half, units=5, size=7, layers=2, hybrid=False, echo=False):
+    """One of the two networks of DTLN, or the second one of its echo cancellation, which also reads the loopback."""
+    frame = tf_keras.Input(batch_shape=(1, 1, size))
+    states = tf_keras.Input(batch_shape=(1, layers, units, 2))
+    inputs = [frame, states]
+    if half == 1:
+        mask, after = kernel(frame, states, units, size, layers)
+        model = tf_keras.Model(inputs, [mask, after])
+    else:
+        encoded = tf_keras.layers.Conv1D(6, 1, use_bias=False)(frame)
+        seen = InstantLayerNormalization()(encoded)
+        if echo:
+            other = tf_keras.Input(batch_shape=(1, 1, size))
+            inputs = [frame, states, other]
+            more = InstantLayerNormalization()(tf_keras.layers.Conv1D(6, 1, use_bias=False)(other))
+            seen = tf_keras.layers.Concatenate()([seen, more])
+        mask, after = kernel(seen, states, units, 6, layers)
+        shown = tf_keras.layers.Multiply()([encoded, mask])
+        decoded = tf_keras.layers.Conv1D(size, 1, padding="causal", use_bias=False)(shown)
+        model = tf_keras.Model(inputs, [decoded, after])
+    converter = tf.lite.TFLiteConverter.from_keras_model(drawn(rng, model, 0.3 if hybrid else 1.2))
+    if hybrid:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    return converter.convert(), rng.normal(0, 1, (SEQUENCES, 3 if hybrid else 8, size * (2 if echo else 1))).astype("f4")
+
+
+def ports(rng, cell, units=4, features=3, stacked=1, names=True):
+    """Layers of one step whose states are inputs and outputs of their own. Without names, outputs only have numbers."""
+    x = frame = keras.Input((1, features), batch_size=1)
+    inputs, outputs = [frame], {}
+    for layer in range(stacked):
+        states = [keras.Input((units + layer,), batch_size=1, name=f"in_{of}{layer}") for of in ("hc" if cell is L.LSTM else "h")]
+        x, *after = cell(units + layer, return_sequences=True, return_state=True, unroll=True)(x, initial_state=states)
+        inputs += states
+        outputs |= {state.name.replace("in", "out"): new for state, new in zip(states, after)}
+    outputs = dict(y=L.Dense(2)(x)) | outputs
+    model = drawn(rng, keras.Model(inputs, outputs if names else list(outputs.values())))
+    return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 8, features)).astype("f4")
+
+
+def two_inputs(rng):
+    """A layer of two inputs whose output has the shape of one of them, as a simple recurrent layer's state has."""
+    inputs = [keras.Input((size,), batch_size=1, name=name) for name, size in (("x", 3), ("y", 4))]
+    model = drawn(rng, keras.Model(inputs, L.Dense(4, activation="tanh")(L.Concatenate()(inputs))))
+    return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 4, 7)).astype("f4")
+
+
+def dense(rng):
+    """A layer whose weights are in int8 beside floats."""
+    model = network(rng, [L.Dense(32)], 1, 32)
+    converter = tf.lite.TFLiteConverter.from_keras_model(model)
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    return converter.convert(), rng.normal(0, 1, (SEQUENCES, 8, 32)).astype("f4")
+
+
+def pools(rng):
+    """Pools over an image of steps, and the mean over all steps of an LSTM."""
+    x = inputs = keras.Input((8, 6), batch_size=1)
+    image = L.Reshape((8, 6, 1))(x)
+    image = L.Conv2D(3, 3, activation="relu")(image)
+    image = L.MaxPooling2D(2, strides=1, padding="same")(image)
+    image = L.AveragePooling2D((2, 3), strides=(2, 1), padding="same")(image)
+    x = L.Concatenate()([L.GlobalAveragePooling2D()(image), L.GlobalAveragePooling1D()(L.LSTM(4, return_sequences=True)(x))])
+    model = drawn(rng, keras.Model(inputs, L.Dense(2)(x)))
+    return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 8, 6)).astype("f4")
+
+
+def recurrent(*kinds, sequences=True, **more):
+    """Layers of these kinds, the last of which returns all steps or the last one."""
+    def layers():
+        count = len(kinds)
+        made = [of(3 + k, return_sequences=k + 1 < count or sequences, **more) for k, of in enumerate(kinds)]
+        return [*made, L.Dense(2)]
+    return layers
+
+
+# By name: function and its arguments.
+SAMPLE = [
+    ("float_while_lstm", loops, dict(layers=recurrent(L.LSTM))),
+    ("float_while_gru", loops, dict(layers=recurrent(L.GRU))),
+    ("float_while_gru_reset_before", loops, dict(layers=recurrent(L.GRU, sequences=False, reset_after=False))),
+    ("float_while_rnn", loops, dict(layers=recurrent(L.SimpleRNN))),
+    ("float_while_stack", loops, dict(layers=recurrent(L.LSTM, L.GRU, L.SimpleRNN))),
+    ("float_while_backwards", loops, dict(layers=recurrent(L.LSTM, sequences=False, go_backwards=True))),
+    ("float_while_bidirectional", loops, dict(layers=lambda: [L.Bidirectional(L.SimpleRNN(3, return_sequences=True)), L.Dense(2)])),
+    ("float_while_stateful", loops, dict(layers=recurrent(L.LSTM, stateful=True), calls=2)),
+    ("float_while_half", loops, dict(layers=recurrent(L.LSTM), half=True)),
+    ("float_while_one_step", loops, dict(layers=recurrent(L.LSTM), steps=1)),
+    ("float_ports_mask", dtln, dict(half=1)),
+    ("float_ports_echo", dtln, dict(half=2, echo=True)),
+    ("float_ports_lstm", ports, dict(cell=L.LSTM)),
+    ("float_ports_gru", ports, dict(cell=L.GRU, stacked=2)),
+    ("float_two_inputs", two_inputs, {}),
+    ("states_lstm", ports, dict(cell=L.LSTM, names=False)),
+    ("float_pools", pools, {}),
+    ("float_layer_norm", loops, dict(layers=lambda: [L.LayerNormalization(), L.SimpleRNN(3, return_sequences=True)])),
+    ("hybrid_dense", dense, {}),
+    ("hybrid_while_lstm", loops, dict(layers=lambda: [L.LSTM(16, return_sequences=True)], features=16, steps=3, hybrid=True)),
+    ("hybrid_ports_mask", dtln, dict(half=1, units=16, size=16, layers=1, hybrid=True)),
+]
+
+# Kinds that `check` makes in addition.
+OTHERS = [
+    ("float_while_lstm_last", loops, dict(layers=recurrent(L.LSTM, L.LSTM, sequences=False))),
+    ("float_while_exported", loops, dict(layers=recurrent(L.LSTM), exported=True)),
+    ("float_while_relu", loops, dict(layers=recurrent(L.LSTM, activation="relu"))),
+    ("float_while_stateful_stack", loops, dict(layers=recurrent(L.LSTM, L.GRU, stateful=True), calls=2)),
+    ("float_while_bidirectional_stack", loops, dict(layers=lambda: [L.Bidirectional(L.GRU(3, return_sequences=True)), L.LSTM(4), L.Dense(2)])),
+    ("float_ports_frame", dtln, dict(half=2)),
+]
+
+
+def interpreter(content):
+    made = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    made.allocate_tensors()
+    return made
+
+
+def outputs(content, inputs):
+    """The outputs of each sequence: [sequences, rows, classes]. Inputs other than those of frames are states."""
+    all_rows = []
+    for sequence in inputs:
+        # Resetting the variables of an interpreter leaves out resource variables.
+        made = interpreter(content)
+        sources, targets = made.get_input_details(), made.get_output_details()
+        frames, states = fed(made)
+        steps = int(np.prod(sources[frames[0]]["shape"][:-1]))
+        memory = {at: np.zeros(sources[at]["shape"], "f4") for at in states}
+        rows = []
+        for call in sequence.reshape(-1, steps, sequence.shape[-1]):
+            first = 0
+            for at in frames:
+                width = sources[at]["shape"][-1]
+                part = call[:, first:first + width]
+                made.set_tensor(sources[at]["index"], np.ascontiguousarray(part).reshape(sources[at]["shape"]))
+                first += width
+            for at, value in memory.items():
+                made.set_tensor(sources[at]["index"], value)
+            made.invoke()
+            shown = [k for k in range(len(targets)) if k not in states.values()]
+            shown = [made.get_tensor(targets[k]["index"]) for k in shown]
+            rows.append(np.concatenate([of.reshape(-1, of.shape[-1]) for of in shown], 1))
+            memory = {at: made.get_tensor(targets[k]["index"]) for at, k in states.items()}
+        all_rows.append(np.concatenate(rows))
+    return np.array(all_rows)
+
+
+def fed(made):
+    """The inputs that take frames, and for each other input the output that is its next value, by their positions."""
+    sources, targets = made.get_input_details(), made.get_output_details()
+    signature = made.get_signature_list().get("serving_default", dict(inputs=[], outputs=[]))
+    # Outputs without names have the order of the states, behind the first.
+    states = sorted((name for name in signature["inputs"] if name.startswith("in_")), key=lambda name: (name[4:], name[3] != "h"))
+    numbered = [f"output_{k + 1}" for k in range(len(states))]
+    after = [name.replace("in_", "out_") for name in states]
+    after = after if set(after) <= set(signature["outputs"]) else numbered
+    runner = made._get_full_signature_list().get("serving_default")
+    place = lambda details, index: [of["index"] for of in details].index(index)
+    fed = {place(sources, runner["inputs"][a]): place(targets, runner["outputs"][b]) for a, b in zip(states, after)}
+    for at, source in enumerate(sources):
+        same = [k for k, target in enumerate(targets) if list(target["shape"]) == list(source["shape"])]
+        if len(source["shape"]) == 4 and same:
+            fed[at] = same[0]
+    return [at for at in range(len(sources)) if at not in fed], fed
+
+
+def case(rng, function, options):
+    keras.utils.set_random_seed(int(rng.integers(1 << 31)))
+    content, inputs = function(rng, **options)
+    return content, inputs, outputs(content, inputs)
+
+
+def write(only):
+    for index, (name, function, options) in enumerate(SAMPLE):
+        if not name.startswith(only):
+            continue
+        content, inputs, given = case(np.random.default_rng([SAMPLE_SEED, index]), function, options)
+        with open(os.path.join(FOLDER, f"{name}.tflite"), "wb") as file:
+            file.write(content)
+        save_file({"input": inputs}, os.path.join(FOLDER, f"{name}.in.safetensors"))
+        save_file({"output": given}, os.path.join(FOLDER, f"{name}.out.safetensors"))
+        print(name, len(content), inputs.shape, given.shape)
+
+
+def check(seed, count, tidegate, only):
+    """Other networks of the sample's kinds, within TOLERANCE of the largest value if that exceeds 1."""
+    worst, values = 0.0, 0
+    sample = [of for of in SAMPLE + OTHERS if of[0].startswith(only) and of[0].startswith("float") and of[1] is not two_inputs and not of[2].get("echo")]
+    for index in range(count):
+        name, function, options = sample[index % len(sample)]
+        content, inputs, given = case(np.random.default_rng([seed, index]), function, options)
+        with tempfile.TemporaryDirectory() as folder:
+            model, there, back = (os.path.join(folder, name) for name in ("x.tflite", "in.npy", "out.npy"))
+            with open(model, "wb") as file:
+                file.write(content)
+            for sequence, expected in zip(inputs, given):
+                np.save(there, sequence)
+                subprocess.run([tidegate, "run", model, "--input", there, "--output", back], check=True)
+                got, values = np.load(back).ravel()[-expected.size:], values + expected.size
+                off = np.abs(got - expected.ravel()).max() / max(1.0, np.abs(expected).max())
+                worst = max(worst, off)
+                if not off <= TOLERANCE:
+                    sys.exit(f"seed {seed}, {index} ({name}): off by {off:e}")
+    print(f"{count} models of seed {seed}, {values} values: within {worst:.1e}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("write").add_argument("--only", default="", help="only models whose names begin with this")
+    checked = commands.add_parser("check")
+    checked.add_argument("--seed", type=int, default=1)
+    checked.add_argument("--count", type=int, default=20)
+    checked.add_argument("--only", default="", help="only models whose names begin with this")
+    checked.add_argument("--tidegate", required=True)
+    given = parser.parse_args()
+    if given.command == "write":
+        write(given.only)
+    else:
+        check(given.seed, given.count, given.tidegate, given.only)

@@ -1,0 +1,303 @@
+//! `WHILE`: a recurrent layer that a converter has written as a loop over time.
+//!
+//! A value of the loop is known by its next value in the body: a counter of the steps, a constant or the input sequence,
+//! which stay as they are, a state, or a list of which each step writes one row. The row that a step writes must be the
+//! output of a cell in the normal form, whose states are those of the loop; any other body is refused.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::algebra::{Algebra, Count, Item};
+use super::lower::{Along, Reader, Trouble, Value};
+use super::schema::{Graph, Operator, Type, floats, integers};
+use super::variables::{Variables, name_of};
+use crate::format::network::{Direction, Source};
+use crate::format::refuse::fail_if;
+use crate::format::tf1::{Arena, Expr, Id, of_loop};
+
+/// Maximum depth of cells that read each other's outputs in one step.
+const MOST_DEPTH: usize = 16;
+
+/// The meaning of a value of the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Counter,
+    Fixed,
+    State,
+    /// A list of this many rows. A list of one row holds the last output.
+    List(usize),
+}
+
+/// The layers of a loop.
+struct Layers {
+    arena: Arena,
+    /// The sequence that the loop reads, by its expression.
+    sequences: BTreeMap<Id, Value>,
+    known: BTreeMap<Id, Source>,
+    turns: usize,
+}
+
+impl Reader<'_> {
+    /// The tensors of states that a loop keeps in variables from call to call. Empty if any variable is something else.
+    pub fn carried_states(&mut self) -> Result<(BTreeSet<usize>, Vec<usize>), crate::error::ImportError> {
+        let (mut handles, mut reads, mut variables) = (BTreeMap::new(), BTreeMap::new(), Variables::default());
+        let mut carried = BTreeSet::new();
+        let mut assigned = BTreeMap::new();
+        for operator in &self.model.main.operators {
+            let named = |trouble| self.named(operator, trouble);
+            match (operator.op, operator.inputs.as_slice(), operator.outputs.as_slice()) {
+                ("VAR_HANDLE", [], &[Some(handle)]) => drop(handles.insert(handle, name_of(operator).map_err(named)?)),
+                ("READ_VARIABLE", &[Some(handle)], &[Some(value)]) => drop(reads.insert(value, handle)),
+                ("ASSIGN_VARIABLE", &[Some(handle), Some(value)], []) => drop(assigned.insert(handle, value)),
+                _ => {}
+            }
+        }
+        let of = |handle: &usize| handles.get(handle);
+        for operator in self.model.main.operators.iter().filter(|operator| operator.op == "WHILE") {
+            for (input, output) in operator.inputs.iter().zip(&operator.outputs) {
+                let Some(handle) = input.as_ref().and_then(|input| reads.get(input)) else { continue };
+                let next = assigned.iter().find(|(to, _)| of(to) == of(handle)).map(|(_, value)| *value);
+                if next.is_some() && next == *output {
+                    carried.extend(*input);
+                }
+            }
+        }
+        let is_read = |value: &usize| self.readers(*value).count() == 1 && !self.model.main.outputs.contains(value);
+        let names: BTreeSet<_> = carried.iter().filter_map(|value| of(&reads[value])).collect();
+        let all = carried.len() == reads.len() && assigned.len() == reads.len() && names.len() == reads.len();
+        if !all || !carried.iter().all(is_read) {
+            return Ok((BTreeSet::new(), Vec::new()));
+        }
+        for operator in self.model.main.operators.iter() {
+            match (operator.op, operator.outputs.as_slice()) {
+                ("CALL_ONCE", _) => {
+                    self.call_once(operator, &mut variables).map_err(|trouble| self.named(operator, trouble))?;
+                }
+                ("READ_VARIABLE", &[Some(value)]) => {
+                    let name = reads.get(&value).and_then(|handle| handles.get(handle)).cloned().unwrap_or_default();
+                    let starts = self.starts_from_zero(&name, value, &variables);
+                    starts.map_err(|trouble| self.named(operator, trouble))?;
+                }
+                _ => {}
+            }
+        }
+        Ok((carried, variables.called))
+    }
+
+    /// The operators that read a tensor.
+    fn readers(&self, tensor: usize) -> impl Iterator<Item = &Operator<'_>> {
+        self.model.main.operators.iter().filter(move |operator| operator.inputs.contains(&Some(tensor)))
+    }
+
+    /// Whether anything reads the output of a loop. A variable that holds a state of the loop does not.
+    fn is_used(&self, output: usize) -> bool {
+        let uses = |operator: &Operator<'_>| operator.op != "ASSIGN_VARIABLE";
+        self.model.main.outputs.contains(&output) || self.readers(output).any(uses)
+    }
+
+    /// Reads a loop, and returns its outputs that are read.
+    pub(super) fn while_loop(&mut self, operator: &Operator<'_>) -> Result<Vec<(usize, Value)>, Trouble> {
+        let graph = |name: &str| -> Result<usize, Trouble> {
+            let index = operator.option(name, 0_i32)?;
+            let index = usize::try_from(index).ok().filter(|&index| index > 0);
+            Ok(index.ok_or_else(|| format!("attribute {name} is {}", operator.option(name, 0_i32).unwrap_or(0)))?)
+        };
+        let (condition, body) = (graph("cond_subgraph_index")?, graph("body_subgraph_index")?);
+        self.called.extend([condition, body]);
+        let condition = self.model.graph(condition, &mut self.budget)?;
+        let body = self.model.graph(body, &mut self.budget)?;
+        let count = operator.inputs.len();
+        let values = "values of the loop in the graph of";
+        let misfit = operator.outputs.len() != count || [body.inputs.len(), body.outputs.len()] != [count; 2];
+        fail_if(misfit, format_args!("not all of its {count} inputs are {values} body_subgraph_index"))?;
+        let misfit = condition.inputs.len() != count;
+        fail_if(misfit, format_args!("not all of its {count} inputs are {values} cond_subgraph_index"))?;
+        let roles = (0..count).map(|slot| self.role(operator, &body, slot)).collect::<Result<Vec<_>, _>>()?;
+        let turns = self.turns(operator, &condition, &roles)?;
+        let mut sequences = BTreeMap::new();
+        let mut algebra = Algebra::new(self.model, &body, &mut self.budget);
+        for (slot, role) in roles.iter().enumerate() {
+            let (inner, outer) = (body.inputs[slot], operator.inputs[slot].unwrap_or_default());
+            let item = match *role {
+                Role::Counter => Item::Whole(vec![Count::Turn(0)]),
+                Role::State => Item::Real(algebra.state(body.tensors[inner].shape()?.iter().product())?),
+                Role::List(rows) => Item::Part { list: slot, from: Count::Is(0), to: Count::Is(rows as i64) },
+                Role::Fixed => {
+                    let shape = body.tensors[inner].shape()?;
+                    match (self.values.get(&outer), shape.as_slice()) {
+                        (Some(value), &[steps, 1, features]) => {
+                            let shape = vec![1, steps as i64, features as i64];
+                            let id = algebra.arena.make(Expr::Input(slot), shape)?;
+                            sequences.insert(id, value.clone());
+                            Item::Sequence(id)
+                        }
+                        _ => continue,
+                    }
+                }
+            };
+            algebra.items.insert(inner, item);
+        }
+        for inner in &body.operators {
+            algebra.read(inner).map_err(|trouble| within(inner, &body, "body_subgraph_index", trouble))?;
+        }
+        let mut layers = Layers { arena: Arena::new(0), sequences, known: BTreeMap::new(), turns };
+        let next = (0..count).map(|slot| algebra.item(body.outputs[slot])).collect::<Vec<_>>();
+        self.hybrid |= algebra.hybrid;
+        layers.arena = algebra.arena;
+        let mut lists = Vec::new();
+        for (slot, (role, next)) in roles.iter().zip(next).enumerate() {
+            match (*role, next) {
+                (Role::Fixed, _) => {}
+                (Role::Counter, Ok(Item::Whole(counts))) if counts == [Count::Turn(1)] => {}
+                (Role::Counter, _) => return Err(format!("its value {slot} is not a counter of the steps").into()),
+                (Role::State, Ok(Item::Real(id))) => lists.push((slot, None, id)),
+                (Role::List(rows), Ok(Item::Written { list, value })) if list == slot && rows == turns => {
+                    lists.push((slot, Some(rows), value));
+                }
+                (Role::List(1), Ok(Item::Real(id))) => lists.push((slot, Some(1), id)),
+                (_, Err(trouble)) => return Err(trouble),
+                _ => return Err(format!("its value {slot} is neither a state, a counter nor a list of outputs").into()),
+            }
+        }
+        let states = roles.iter().enumerate().filter(|(_, role)| **role == Role::State).map(|(slot, _)| slot);
+        for (variable, slot) in states.enumerate() {
+            let next = lists.iter().find(|(of, ..)| *of == slot).map(|(.., id)| *id);
+            layers.arena.variables[variable].next = next;
+        }
+        let mut values = Vec::new();
+        for (slot, rows, id) in lists {
+            let Some(output) = operator.outputs[slot].filter(|&output| self.is_used(output)) else { continue };
+            let shape = self.shape_of(output)?;
+            let value = self.of_step(&mut layers, id).map_err(|reason| match (rows, reason) {
+                (None, Trouble::Reason(reason)) => format!("its final state {slot} is read: {reason}").into(),
+                (_, reason) => reason,
+            })?;
+            values.push((output, self.shown(value, rows == Some(turns), shape)));
+        }
+        Ok(values)
+    }
+
+    /// The meaning of a value of the loop.
+    fn role(&self, operator: &Operator<'_>, body: &Graph<'_>, slot: usize) -> Result<Role, Trouble> {
+        let outer = operator.inputs[slot].ok_or_else(|| format!("its input {slot} is missing"))?;
+        let (first, tensor) = (&self.model.main.tensors[outer], &body.tensors[body.inputs[slot]]);
+        let shape = tensor.shape()?;
+        let fits = first.of == tensor.of && first.shape()? == shape;
+        fail_if(!fits, format_args!("its input {slot} has another shape or type than in its body"))?;
+        if body.inputs[slot] == body.outputs[slot] {
+            return Ok(Role::Fixed);
+        }
+        match (tensor.of, shape.as_slice()) {
+            (Type::I32, []) => {
+                let start = integers(self.model, first)?;
+                fail_if(start != Some(vec![0]), format_args!("its counter, input {slot}, does not start at 0"))?;
+                Ok(Role::Counter)
+            }
+            (Type::F32, &[rows, 1, _]) => Ok(Role::List(rows)),
+            (Type::F32, [_] | [1, _]) => {
+                let zero = match floats(self.model, &self.model.main.tensors[self.behind(outer)])? {
+                    Some(data) => data.iter().all(|value| *value == 0.0),
+                    None => self.carried.contains(&outer),
+                };
+                fail_if(!zero, format_args!("its state, input {slot}, does not start at zero"))?;
+                Ok(Role::State)
+            }
+            _ => {
+                let of = tensor.of.name();
+                Err(format!("its value {slot} is {shape:?} of {of}; only loops over one sequence of floats are read")
+                    .into())
+            }
+        }
+    }
+
+    /// The number of steps for which the condition holds.
+    fn turns(&mut self, operator: &Operator<'_>, graph: &Graph<'_>, roles: &[Role]) -> Result<usize, Trouble> {
+        let mut algebra = Algebra::new(self.model, graph, &mut self.budget);
+        for (slot, role) in roles.iter().enumerate() {
+            let (inner, outer) = (graph.inputs[slot], operator.inputs[slot].unwrap_or_default());
+            let known = || integers(self.model, &self.model.main.tensors[outer]).ok().flatten();
+            let counts = match role {
+                Role::Counter => Some(vec![Count::Turn(0)]),
+                Role::Fixed if self.model.main.tensors[outer].of == Type::I32 => {
+                    known().map(|data| data.into_iter().map(Count::Is).collect())
+                }
+                _ => None,
+            };
+            algebra.items.extend(counts.map(|counts| (inner, Item::Whole(counts))));
+        }
+        for inner in &graph.operators {
+            algebra.read(inner).map_err(|trouble| within(inner, graph, "cond_subgraph_index", trouble))?;
+        }
+        let &[output] = graph.outputs.as_slice() else { return Err("its condition has not exactly one output".into()) };
+        match algebra.item(output)? {
+            Item::Below(turns) => {
+                Ok(usize::try_from(turns).ok().filter(|&turns| turns > 0).ok_or("it has no steps")?)
+            }
+            _ => Err("its condition is not that the step is below a number".into()),
+        }
+    }
+
+    /// The outputs of all steps for the output of one.
+    fn of_step(&mut self, layers: &mut Layers, id: Id) -> Result<Value, Trouble> {
+        let sequence = of_loop(&mut layers.arena, 0, id, layers.turns as i64, 0)?;
+        let source = self.lower(layers, sequence, 0)?;
+        let x = layers.sequences.values().next().ok_or("its body reads no sequence")?;
+        Ok(Value { source, ..x.clone() })
+    }
+
+    fn lower(&mut self, layers: &mut Layers, id: Id, depth: usize) -> Result<Source, Trouble> {
+        if let Some(source) = layers.known.get(&id) {
+            return Ok(source.clone());
+        }
+        fail_if(depth == MOST_DEPTH, "its cells are nested too deeply")?;
+        let source = match layers.arena.expr(id).clone() {
+            Expr::Input(_) => {
+                let x = layers.sequences.get(&id).ok_or("its sequence is not known")?;
+                let differ = layers.sequences.values().any(|of| (of.along, of.reversed) != (x.along, x.reversed));
+                let flat = x.along == Along::Nothing && layers.turns > 1;
+                fail_if(differ || flat || x.counts.is_some(), "it reads something else than one sequence of floats")?;
+                x.source.clone()
+            }
+            Expr::Rnn(cell, x) => {
+                let layer = layers.arena.cells[cell].layer(&layers.arena)?;
+                let reversed = layers.sequences.values().any(|x| x.reversed);
+                let direction = if reversed { Direction::Backward } else { Direction::Forward };
+                let x = self.lower(layers, x, depth + 1)?;
+                self.network.directed(layer, &[&x], direction)
+            }
+            Expr::Concat(parts) => {
+                let parts = parts.into_iter().map(|part| self.lower(layers, part, depth + 1));
+                let parts = parts.collect::<Result<Vec<_>, _>>()?;
+                self.network.concat(&parts)
+            }
+            _ => return Err("its body computes something else than a recurrent cell of its states".into()),
+        };
+        layers.known.insert(id, source.clone());
+        Ok(source)
+    }
+
+    /// An output of a loop: all rows, or that of the last step.
+    fn shown(&mut self, value: Value, all: bool, shape: Vec<usize>) -> Value {
+        let value = Value { shape, ..value };
+        match value.along {
+            Along::Nothing => value,
+            along if all => Value { along: along.moved(|_| 0), ..value },
+            Along::Stream(_) => self.last(value),
+            Along::Rows(_) => {
+                let source = self.network.last(&value.source, value.reversed);
+                Value { source, along: Along::Nothing, reversed: false, ..value }
+            }
+        }
+    }
+}
+
+/// A reason with the operator in a graph of the loop, which `attribute` names.
+fn within(operator: &Operator<'_>, graph: &Graph<'_>, attribute: &str, trouble: Trouble) -> Trouble {
+    match trouble {
+        Trouble::Reason(reason) => {
+            let names = operator.outputs.iter().flatten().map(|&output| graph.tensors[output].name());
+            let name = names.flatten().next().unwrap_or_default();
+            format!("{} {name:?} in the graph of {attribute}: {reason}", operator.name()).into()
+        }
+        whole @ Trouble::Whole(_) => whole,
+    }
+}

@@ -1,0 +1,111 @@
+//! Layer normalization, which converters take apart into means, squares and a root.
+
+use tidegate::internals::cell::CellKind;
+
+use super::lower::{Reader, Trouble, Value};
+use super::moment::{Made, Moment, Operand, made, spread};
+use super::schema::{Operator, Type};
+use crate::canonical::Tensor;
+use crate::format::layer::Layer;
+use crate::format::refuse::fail_if;
+
+impl Reader<'_> {
+    /// Reads an operator of a normalization. `None` if it is none.
+    pub(super) fn normalization(&mut self, operator: &Operator<'_>) -> Result<Option<Vec<(usize, Value)>>, Trouble> {
+        let known = |input: &Option<usize>| input.is_some_and(|input| self.moments.contains_key(&input));
+        if !(operator.inputs.iter().any(known) || self.is_mean(operator)?) {
+            return Ok(None);
+        }
+        let &[Some(output)] = operator.outputs.as_slice() else { return Ok(None) };
+        let a = self.operand(operator, 0)?;
+        let b =
+            if operator.op == "MEAN" || operator.inputs.len() < 2 { None } else { Some(self.operand(operator, 1)?) };
+        let moment = match made(operator.op, a, b).ok_or("it is not a known form of layer normalization")? {
+            Made::Inside(moment) => {
+                operator.limit_is_none()?;
+                self.moments.insert(output, moment);
+                return Ok(Some(Vec::new()));
+            }
+            Made::Whole(moment) => moment,
+        };
+        operator.limit_is_none()?;
+        let x =
+            self.values.get(&moment.x).cloned().ok_or("what it normalizes is not computed by an earlier operator")?;
+        let (moment, output) = self.affine(moment, output)?;
+        self.has_shape_of(output, &x)?;
+        let size = x.features();
+        for (name, data) in [("gain", &moment.gain), ("bias", &moment.bias)] {
+            let misfit = data.as_ref().is_some_and(|data| ![1, size].contains(&data.len()));
+            fail_if(misfit, format_args!("its {name} does not have {size} values"))?;
+        }
+        let vector = |data: Vec<f32>| Tensor { shape: vec![size], data: spread(data, size) };
+        let epsilon = moment.epsilon.ok_or("it has no epsilon")?;
+        let mut layer = Layer::new(CellKind::LayerNorm, size, size).param("epsilon", epsilon);
+        if let Some(gain) = moment.gain {
+            layer = layer.option("gain").tensor("gain", vector(gain));
+        }
+        let layer = layer.optional("bias", moment.bias.map(vector));
+        let source = self.network.add(layer, &[&x.source]);
+        Ok(Some(vec![(output, Value { source, ..x })]))
+    }
+
+    /// Refuses a normalized value of another shape.
+    fn has_shape_of(&self, output: usize, x: &Value) -> Result<(), Trouble> {
+        let found = self.shape_of(output)?;
+        Ok(fail_if(found != x.shape, format_args!("its output is {found:?}, not {:?}", x.shape))?)
+    }
+
+    /// Whether an operator is the mean of each step's features.
+    fn is_mean(&mut self, operator: &Operator<'_>) -> Result<bool, Trouble> {
+        if operator.op != "MEAN" || operator.option("keep_dims", 0_u8)? == 0 {
+            return Ok(false);
+        }
+        let Some(x) = self.port(operator, 0).and_then(|number| self.values.get(&number).cloned()) else {
+            return Ok(false);
+        };
+        let axes = self.integers(operator, 1, Type::I32)?.map(|(_, axes, _)| axes).unwrap_or_default();
+        let last = x.shape.len().saturating_sub(1) as i64;
+        let over = axes == [last] || axes == [-1];
+        Ok(over && x.counts.is_none() && x.shape.last() == Some(&x.features()))
+    }
+
+    fn operand(&mut self, operator: &Operator<'_>, index: usize) -> Result<Operand, Trouble> {
+        let number = self.input_number(operator, index)?;
+        if let Some(moment) = self.moments.get(&number) {
+            return Ok(Operand::Moment(moment.clone()));
+        }
+        if self.is_constant(Some(self.behind(number))) {
+            let constant = self.floats(operator, index)?.ok_or("its constant is missing")?;
+            return Ok(Operand::Constant(constant.1));
+        }
+        Ok(Operand::Tensor(number))
+    }
+
+    /// The gain and the bias that follow a normalization, and the last output.
+    fn affine(&mut self, mut moment: Moment, mut output: usize) -> Result<(Moment, usize), Trouble> {
+        for (op, is_gain) in [("MUL", true), ("ADD", false)] {
+            let mut readers = self.model.main.operators.iter().filter(|of| of.inputs.contains(&Some(output)));
+            let (Some(operator), None) = (readers.next(), readers.next()) else { break };
+            let &[Some(next)] = operator.outputs.as_slice() else { break };
+            let taken = if is_gain { moment.gain.is_some() } else { moment.bias.is_some() };
+            if operator.op != op
+                || taken
+                || operator.limit_is_none().is_err()
+                || self.model.main.outputs.contains(&output)
+            {
+                continue;
+            }
+            let index = usize::from(operator.inputs.first() == Some(&Some(output)));
+            let Operand::Constant(data) = self.operand(operator, index)? else { continue };
+            let width = self.shape_of(output)?.last().copied().unwrap_or(1);
+            if ![1, width].contains(&data.len()) || self.shape_of(next)? != self.shape_of(output)? {
+                continue;
+            }
+            operator.check_options()?;
+            *(if is_gain { &mut moment.gain } else { &mut moment.bias }) = Some(data);
+            self.folded.insert(next);
+            output = next;
+        }
+        Ok((moment, output))
+    }
+}

@@ -1,0 +1,90 @@
+//! `AVERAGE_POOL_2D`, `MAX_POOL_2D`, and `MEAN` over all rows and columns, in floats.
+
+use tidegate::internals::{activation::Activation, cell::CellKind};
+
+use super::conv::SAME;
+use super::lower::{Along, Reader, Refused, Trouble, Value};
+use super::schema::{Operator, Type};
+use crate::format::{axis::Axis, layer::Layer, refuse::fail_if};
+
+impl Reader<'_> {
+    pub(super) fn pool(&mut self, operator: &Operator<'_>) -> Refused {
+        let x = self.image(operator)?;
+        let &[1, height, width, channels] = x.shape.as_slice() else {
+            return Err(format!("its input is {:?}, not [1, height, width, channels]", x.shape).into());
+        };
+        let number = |name: &str| -> Result<usize, Trouble> {
+            let value = operator.option(name, 0_i32)?;
+            let size = usize::try_from(value).ok().filter(|&size| size > 0);
+            Ok(size.ok_or_else(|| format!("attribute {name} is {value}"))?)
+        };
+        let padding = operator.option("padding", SAME)?;
+        fail_if(!(0..=1).contains(&padding), format_args!("attribute padding is {padding}"))?;
+        let rows = [height, number("filter_height")?, number("stride_h")?];
+        let cols = [width, number("filter_width")?, number("stride_w")?];
+        let how = if operator.op == "MAX_POOL_2D" { "max" } else { "average" };
+        let value = self.pooled(x, [rows, cols], channels, (how, padding == SAME))?;
+        self.has_shape(operator, &value.shape)?;
+        let activation = operator.limit()?;
+        if activation == Activation::Identity {
+            return Ok(value);
+        }
+        let size = value.features();
+        let layer = Layer::new(CellKind::Activation, size, size).activation("activation", activation);
+        let source = self.network.add(layer, &[&value.source]);
+        Ok(Value { source, ..value })
+    }
+
+    /// The mean over all dimensions but the first and the last.
+    pub(super) fn mean(&mut self, operator: &Operator<'_>) -> Refused {
+        let x = self.image(operator)?;
+        let axes = self.integers(operator, 1, Type::I32)?.map(|(_, axes, _)| axes).unwrap_or_default();
+        let rank = x.shape.len() as i64;
+        let mut over: Vec<i64> =
+            axes.iter().map(|&axis| if axis < 0 { axis.saturating_add(rank) } else { axis }).collect();
+        over.sort_unstable();
+        let (1 | 2, [1, inner @ .., channels]) = (over.len(), x.shape.as_slice()) else {
+            return Err(format!("it goes over {axes:?} of {:?}, which is not supported", x.shape).into());
+        };
+        let all = over.iter().copied().eq(1..rank - 1);
+        fail_if(!all, format_args!("it goes over {axes:?} of {:?}, not over all rows", x.shape))?;
+        let (rows, channels) = (inner.iter().product::<usize>(), *channels);
+        let shape = self.output_shape(operator)?;
+        let kept =
+            shape.iter().filter(|&&dim| dim != 1).product::<usize>() == channels && shape.last() == Some(&channels);
+        fail_if(!kept, format_args!("its output is {shape:?}"))?;
+        let value = self.pooled(x, [[rows, rows, 1], [1, 1, 1]], channels, ("average", false))?;
+        Ok(Value { shape, ..value })
+    }
+
+    /// The input of an operator as a whole.
+    fn image(&mut self, operator: &Operator<'_>) -> Refused {
+        let x = self.value(operator, 0)?;
+        fail_if(x.counts.is_some(), "its input is of int8, which is not supported")?;
+        Ok(self.flat(x))
+    }
+
+    /// Pools over axes with a length, a kernel and a stride.
+    fn pooled(
+        &mut self,
+        x: Value,
+        axes: [[usize; 3]; 2],
+        channels: usize,
+        (how, same): (&'static str, bool),
+    ) -> Refused {
+        let placed = |[length, kernel, stride]: [usize; 3]| {
+            let axis = Axis { length, kernel, stride, dilation: 1 };
+            let placed = if same { axis.same() } else { axis.padded(0, 0) };
+            placed.map(|placed| (axis, placed)).ok_or("its kernel is too large")
+        };
+        let (rows, cols) = (placed(axes[0])?, placed(axes[1])?);
+        let positions = rows.1.positions.checked_mul(cols.1.positions);
+        let size = positions.and_then(|positions| positions.checked_mul(channels)).ok_or("it is too large")?;
+        let mut layer = Layer::new(CellKind::Pool, x.features(), channels).option(how).extent("in_channels", channels);
+        layer = layer.over(&[rows, cols]);
+        layer.output_size = size;
+        let shape = vec![1, rows.1.positions, cols.1.positions, channels];
+        let source = self.network.add(layer, &[&x.source]);
+        Ok(Value { source, shape, along: Along::Nothing, ..x })
+    }
+}
