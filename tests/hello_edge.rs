@@ -132,7 +132,7 @@ fn clips_are_classified_as_tensorflow_classifies_them() {
             // One clip in eight runs on the engine of a microcontroller, the others in less time on the fused kernels, which
             // `fused.rs` compares with it.
             let engines = [Engine::Scalar(model), Engine::fused(&model)];
-            let engine = |clip: usize| &engines[usize::from(clip % 8 != 0)];
+            let engine = |clip: usize| &engines[usize::from(!clip.is_multiple_of(8))];
             let outcomes = in_parallel(clips, |clip| outcome(engine(clip), &clip_features[clip]));
             let correct = data.right(outcomes.iter().map(|(_, posteriors)| &posteriors[..]));
             let numeric = numeric.name();

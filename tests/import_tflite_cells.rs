@@ -232,8 +232,7 @@ fn loops_that_are_no_cells_are_refused_with_node_and_operator() {
 /// The step of a row of floats on 8 bits: that of its range, which has 0. Rounding to it is off by half a step at most,
 /// and rounding its zero point by another half.
 fn step_of(row: impl Iterator<Item = f64> + Clone) -> f64 {
-    let [least, greatest] = row.fold([0.0_f64; 2], |[a, b], x| [a.min(x), b.max(x)]);
-    (greatest - least) / 255.0
+    (worst(row.clone()) + worst(row.map(|x| -x))) / 255.0
 }
 
 #[test]
@@ -250,7 +249,7 @@ fn weights_of_int8_beside_floats_are_their_real_values_with_a_note() {
                 let bound = weights.iter().map(|weight| f64::from(weight.abs())).sum::<f64>() * step;
                 let far = f64::from((a - b).abs());
                 assert!(far <= bound, "{far:e} > {bound:e}");
-                (rounded, most) = (rounded.max(far), most.max(far / bound));
+                (rounded, most) = (worse(rounded, far), worse(most, far / bound));
             }
         }
     }
@@ -282,7 +281,7 @@ fn recurrent_layers_of_int8_beside_floats_are_within_the_rounding_of_activations
                 for (y, &value) in y.iter().zip(expected) {
                     let far = (f64::from(value) - y.value).abs();
                     assert!(far <= y.error, "{name}: {far:e} > {:e}", y.error);
-                    [most, widest] = [most.max(far), widest.max(y.error)];
+                    [most, widest] = [worse(most, far), worse(widest, y.error)];
                 }
             }
         }
