@@ -4,7 +4,7 @@ use super::Node;
 use crate::curve::TABLE_LEN;
 use crate::image::field::MAX_SIZE;
 use crate::image::field::node as field;
-use crate::image::read::slice;
+use crate::image::read::{slice, u32_at};
 use crate::kernel::{Blocks, Kernel, Weight};
 use crate::quant::RowBlock;
 use crate::spec::{IntegerSpec, Storage, TensorSpec, is_wide};
@@ -127,10 +127,11 @@ impl<'a> Node<'a> {
         self.weights.get(self.offset(index)? as usize..)
     }
 
-    /// The offset of tensor `index` of the spec.
+    /// The offset of tensor `index` of the spec. An index beyond the record, up to the greatest, has none.
     #[inline(always)]
     fn offset(&self, index: usize) -> Option<u32> {
-        self.tensors.as_chunks().0.get(index).map(|&bytes| u32::from_le_bytes(bytes))
+        let at = index.wrapping_mul(4);
+        u32_at(self.tensors, at..at.wrapping_add(4))
     }
 
     /// The factors or the table at `index` of an integer node's spec.

@@ -173,9 +173,10 @@ pub(super) fn starts(
     };
     for input in &graph.input {
         let Some(value) = initializers.get(&input.name).filter(|value| !value.whole) else { continue };
+        let shape: Vec<i64> = value.shape.iter().map(|&dim| dim as i64).collect();
         let paired = alike(&input.name, graph.output.iter().map(|output| output.name.as_str()));
         let is_state = said.contains_key(&input.name)
-            || paired.is_some_and(|k| dims(&graph.output[k]).is_none_or(|dims| dims.len() == value.shape.len()));
+            || paired.is_some_and(|k| dims(&graph.output[k]).is_none_or(|dims| dims == shape));
         if let (true, Ok(values)) = (is_state, value.known_floats()) {
             initializers.remove(&input.name);
             if values.iter().any(|&value| value != 0.0) {

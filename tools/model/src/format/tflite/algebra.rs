@@ -23,7 +23,7 @@ const NUMBER: usize = 12;
 /// Maximum number of values for each byte of a file: a weight of int8 as it is in the file, and transposed.
 const VALUES: usize = 2;
 /// Maximum number of integers of a constant, such as a shape.
-const MOST_WHOLE: usize = 16;
+pub(super) const MOST_WHOLE: usize = 16;
 
 /// An integer in the body of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

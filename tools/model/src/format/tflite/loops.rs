@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::algebra::{Algebra, Count, Item};
+use super::algebra::{Algebra, Count, Item, MOST_WHOLE};
 use super::lower::{Along, Reader, Trouble, Value};
 use super::schema::{Graph, Operator, Type, floats, integers};
 use super::variables::{Variables, name_of};
@@ -41,13 +41,16 @@ impl Reader<'_> {
     pub fn carried_states(&mut self) -> Result<(BTreeSet<usize>, Vec<usize>), crate::error::ImportError> {
         let (mut handles, mut reads, mut variables) = (BTreeMap::new(), BTreeMap::new(), Variables::default());
         let mut carried = BTreeSet::new();
-        let mut assigned = BTreeMap::new();
+        let (mut assigned, mut is_replaced) = (BTreeMap::new(), false);
         for operator in &self.model.main.operators {
             let named = |trouble| self.named(operator, trouble);
             match (operator.op, operator.inputs.as_slice(), operator.outputs.as_slice()) {
                 ("VAR_HANDLE", [], &[Some(handle)]) => drop(handles.insert(handle, name_of(operator).map_err(named)?)),
                 ("READ_VARIABLE", &[Some(handle)], &[Some(value)]) => drop(reads.insert(value, handle)),
-                ("ASSIGN_VARIABLE", &[Some(handle), Some(value)], []) => drop(assigned.insert(handle, value)),
+                // A value that is replaced, such as that of a reset, is not the next call's.
+                ("ASSIGN_VARIABLE", &[Some(handle), Some(value)], []) => {
+                    is_replaced |= assigned.insert(handle, value).is_some();
+                }
                 _ => {}
             }
         }
@@ -61,10 +64,14 @@ impl Reader<'_> {
                 }
             }
         }
-        let is_read = |value: &usize| self.readers(*value).count() == 1 && !self.model.main.outputs.contains(value);
+        let slots = |value: usize| {
+            let inputs = self.model.main.operators.iter().flat_map(|operator| &operator.inputs);
+            inputs.filter(|input| **input == Some(value)).count()
+        };
+        let is_read = |value: &usize| slots(*value) == 1 && !self.model.main.outputs.contains(value);
         let names: BTreeSet<_> = carried.iter().filter_map(|value| of(&reads[value])).collect();
         let all = carried.len() == reads.len() && assigned.len() == reads.len() && names.len() == reads.len();
-        if !all || !carried.iter().all(is_read) {
+        if is_replaced || !all || !carried.iter().all(is_read) {
             return Ok((BTreeSet::new(), Vec::new()));
         }
         for operator in self.model.main.operators.iter() {
@@ -166,7 +173,8 @@ impl Reader<'_> {
         let mut values = Vec::new();
         for (slot, rows, id) in lists {
             let Some(output) = operator.outputs[slot].filter(|&output| self.is_used(output)) else { continue };
-            let shape = self.shape_of(output)?;
+            let (shape, inner) = (self.shape_of(output)?, body.tensors[body.inputs[slot]].shape()?);
+            fail_if(shape != inner, format_args!("its output {slot} is {shape:?}, and {inner:?} in its body"))?;
             let value = self.of_step(&mut layers, id).map_err(|reason| match (rows, reason) {
                 (None, Trouble::Reason(reason)) => format!("its final state {slot} is read: {reason}").into(),
                 (_, reason) => reason,
@@ -180,8 +188,8 @@ impl Reader<'_> {
     fn role(&self, operator: &Operator<'_>, body: &Graph<'_>, slot: usize) -> Result<Role, Trouble> {
         let outer = operator.inputs[slot].ok_or_else(|| format!("its input {slot} is missing"))?;
         let (first, tensor) = (&self.model.main.tensors[outer], &body.tensors[body.inputs[slot]]);
-        let shape = tensor.shape()?;
-        let fits = first.of == tensor.of && first.shape()? == shape;
+        let (shape, next) = (tensor.shape()?, &body.tensors[body.outputs[slot]]);
+        let fits = [first.of, next.of] == [tensor.of; 2] && first.shape()? == shape && next.shape()? == shape;
         fail_if(!fits, format_args!("its input {slot} has another shape or type than in its body"))?;
         if body.inputs[slot] == body.outputs[slot] {
             return Ok(Role::Fixed);
@@ -214,10 +222,12 @@ impl Reader<'_> {
         let mut algebra = Algebra::new(self.model, graph, &mut self.budget);
         for (slot, role) in roles.iter().enumerate() {
             let (inner, outer) = (graph.inputs[slot], operator.inputs[slot].unwrap_or_default());
-            let known = || integers(self.model, &self.model.main.tensors[outer]).ok().flatten();
+            let tensor = &self.model.main.tensors[outer];
+            let is_short = tensor.shape()?.iter().product::<usize>() <= MOST_WHOLE;
+            let known = || integers(self.model, tensor).ok().flatten();
             let counts = match role {
                 Role::Counter => Some(vec![Count::Turn(0)]),
-                Role::Fixed if self.model.main.tensors[outer].of == Type::I32 => {
+                Role::Fixed if is_short && tensor.of == Type::I32 => {
                     known().map(|data| data.into_iter().map(Count::Is).collect())
                 }
                 _ => None,

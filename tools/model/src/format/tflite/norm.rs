@@ -18,6 +18,10 @@ impl Reader<'_> {
         }
         let &[Some(output)] = operator.outputs.as_slice() else { return Ok(None) };
         let a = self.operand(operator, 0)?;
+        if operator.op == "MEAN" {
+            let rank = self.shape_of(self.input_number(operator, 0)?)?.len();
+            fail_if(!self.is_over_features(operator, rank)?, "it is not the mean of the features of a step")?;
+        }
         let b =
             if operator.op == "MEAN" || operator.inputs.len() < 2 { None } else { Some(self.operand(operator, 1)?) };
         let moment = match made(operator.op, a, b).ok_or("it is not a known form of layer normalization")? {
@@ -57,16 +61,21 @@ impl Reader<'_> {
 
     /// Whether an operator is the mean of each step's features.
     fn is_mean(&mut self, operator: &Operator<'_>) -> Result<bool, Trouble> {
-        if operator.op != "MEAN" || operator.option("keep_dims", 0_u8)? == 0 {
+        if operator.op != "MEAN" {
             return Ok(false);
         }
         let Some(x) = self.port(operator, 0).and_then(|number| self.values.get(&number).cloned()) else {
             return Ok(false);
         };
-        let axes = self.integers(operator, 1, Type::I32)?.map(|(_, axes, _)| axes).unwrap_or_default();
-        let last = x.shape.len().saturating_sub(1) as i64;
-        let over = axes == [last] || axes == [-1];
+        let over = self.is_over_features(operator, x.shape.len())?;
         Ok(over && x.counts.is_none() && x.shape.last() == Some(&x.features()))
+    }
+
+    /// Whether a `MEAN` of a tensor of `rank` dimensions is along the last, which it keeps.
+    fn is_over_features(&mut self, operator: &Operator<'_>, rank: usize) -> Result<bool, Trouble> {
+        let axes = self.integers(operator, 1, Type::I32)?.map(|(_, axes, _)| axes).unwrap_or_default();
+        let over = axes == [rank.saturating_sub(1) as i64] || axes == [-1];
+        Ok(over && operator.option("keep_dims", 0_u8)? != 0)
     }
 
     fn operand(&mut self, operator: &Operator<'_>, index: usize) -> Result<Operand, Trouble> {
@@ -75,8 +84,10 @@ impl Reader<'_> {
             return Ok(Operand::Moment(moment.clone()));
         }
         if self.is_constant(Some(self.behind(number))) {
-            let constant = self.floats(operator, index)?.ok_or("its constant is missing")?;
-            return Ok(Operand::Constant(constant.1));
+            let (shape, data) = self.floats(operator, index)?.ok_or("its constant is missing")?;
+            let of_features = shape.last().is_none_or(|last| *last == data.len());
+            fail_if(!of_features, format_args!("its constant is {shape:?}, not one number for each feature"))?;
+            return Ok(Operand::Constant(data));
         }
         Ok(Operand::Tensor(number))
     }
@@ -96,7 +107,7 @@ impl Reader<'_> {
                 continue;
             }
             let index = usize::from(operator.inputs.first() == Some(&Some(output)));
-            let Operand::Constant(data) = self.operand(operator, index)? else { continue };
+            let Ok(Operand::Constant(data)) = self.operand(operator, index) else { continue };
             let width = self.shape_of(output)?.last().copied().unwrap_or(1);
             if ![1, width].contains(&data.len()) || self.shape_of(next)? != self.shape_of(output)? {
                 continue;

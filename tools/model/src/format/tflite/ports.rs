@@ -130,7 +130,9 @@ impl Reader<'_> {
         }
         let main = &self.model.main;
         let mut algebra = Algebra::new(self.model, main, &mut budget);
+        // The number of the variable of each state. Several tensors may be the same elements.
         let mut states: BTreeMap<Vec<Place>, usize> = BTreeMap::new();
+        let mut variables: Vec<Id> = Vec::new();
         let mut tensors: HashMap<Id, usize> = HashMap::new();
         for operator in &main.operators {
             for &input in operator.inputs.iter().flatten() {
@@ -142,12 +144,19 @@ impl Reader<'_> {
                 if main.tensors[input].of != Type::F32 || shape.last() != Some(&width) {
                     continue;
                 }
-                let own: Vec<Place> = (0..width as u32).map(|at| (input as u32, at)).collect();
-                let from = places.get(&input).map_or(own, |places| places.to_vec());
-                let id = if from.iter().all(|place| next.contains_key(place)) {
-                    let number = states.len();
+                // No state has more elements than all states together.
+                let own = || (0..width as u32).map(|at| (input as u32, at)).collect();
+                let from: Vec<Place> = match places.get(&input) {
+                    _ if width > next.len() => Vec::new(),
+                    Some(places) => places.to_vec(),
+                    None => own(),
+                };
+                let id = if let Some(&number) = states.get(&from) {
+                    variables[number]
+                } else if !from.is_empty() && from.iter().all(|place| next.contains_key(place)) {
                     let id = algebra.state(width).map_err(of_trouble)?;
-                    states.entry(from).or_insert(number);
+                    states.insert(from, variables.len());
+                    variables.push(id);
                     id
                 } else {
                     let made = algebra.arena.make(Expr::Input(input), vec![1, width as i64]);

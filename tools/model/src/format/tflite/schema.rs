@@ -321,13 +321,14 @@ impl Operator<'_> {
 /// The numbers of a tensor as floats; quantized ones are dequantized.
 pub fn floats(model: &Model<'_>, tensor: &Tensor<'_>) -> Result<Option<Vec<f32>>> {
     let Some(data) = model.data(tensor)? else { return Ok(None) };
+    check_len(tensor, data)?;
     let values = match tensor.of {
         Type::F32 => data.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect(),
         Type::F16 => data.as_chunks::<2>().0.iter().map(|bytes| f16::from_le_bytes(*bytes).to_f32()).collect(),
         Type::I8 => dequantized(tensor, data)?,
         _ => return Err(unsupported(format!("tensor {:?} of {}", tensor.name()?, tensor.of.name()))),
     };
-    complete(tensor, values).map(Some)
+    Ok(Some(values))
 }
 
 /// The real values of integers, which may have a scale for each index of one dimension.
@@ -351,6 +352,7 @@ fn dequantized(tensor: &Tensor<'_>, data: &[u8]) -> Result<Vec<f32>> {
 
 pub fn integers(model: &Model<'_>, tensor: &Tensor<'_>) -> Result<Option<Vec<i64>>> {
     let Some(data) = model.data(tensor)? else { return Ok(None) };
+    check_len(tensor, data)?;
     let values = match tensor.of {
         Type::I8 => data.iter().map(|byte| byte.cast_signed().into()).collect(),
         Type::I16 => data.as_chunks::<2>().0.iter().map(|bytes| i16::from_le_bytes(*bytes).into()).collect(),
@@ -358,16 +360,22 @@ pub fn integers(model: &Model<'_>, tensor: &Tensor<'_>) -> Result<Option<Vec<i64
         Type::I64 => data.as_chunks::<8>().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect(),
         _ => return Err(unsupported(format!("tensor {:?} of {}", tensor.name()?, tensor.of.name()))),
     };
-    complete(tensor, values).map(Some)
+    Ok(Some(values))
 }
 
-/// Checks that the number of values is that of the shape.
-fn complete<T>(tensor: &Tensor<'_>, values: Vec<T>) -> Result<Vec<T>> {
-    let shape = tensor.shape()?;
-    if shape.iter().product::<usize>() == values.len() {
-        return Ok(values);
+/// Checks that the number of values is that of the shape, before any is read.
+fn check_len(tensor: &Tensor<'_>, data: &[u8]) -> Result<()> {
+    let width = match tensor.of {
+        Type::F32 | Type::I32 => 4,
+        Type::F16 | Type::I16 => 2,
+        Type::I64 => 8,
+        Type::I8 | Type::U8 | Type::Other(_) => 1,
+    };
+    let (shape, count) = (tensor.shape()?, data.len() / width);
+    if shape.iter().product::<usize>() == count || matches!(tensor.of, Type::U8 | Type::Other(_)) {
+        return Ok(());
     }
-    Err(malformed(format!("tensor {:?} is {shape:?}, but has {} values", tensor.name()?, values.len())))
+    Err(malformed(format!("tensor {:?} is {shape:?}, but has {count} values", tensor.name()?)))
 }
 
 /// The activation with this number in the schema's `ActivationFunctionType`.

@@ -21,8 +21,10 @@ impl Algebra<'_, '_> {
             vec![width / count.max(1); count]
         } else {
             let sizes = self.whole(operator, 1)?;
-            let given: i64 = sizes.iter().filter(|&&size| size > 0).sum();
+            let given = sizes.iter().filter(|&&size| size > 0).fold(0_i64, |sum, &size| sum.saturating_add(size));
             let rest = (width as i64).saturating_sub(given);
+            let open = sizes.iter().filter(|&&size| size == -1).count();
+            fail_if(open > 1, "it leaves the size of several parts open")?;
             sizes.into_iter().map(|size| usize::try_from(if size == -1 { rest } else { size }).unwrap_or(0)).collect()
         };
         let mut first = 0_usize;
