@@ -102,7 +102,7 @@ fn layers_that_are_taken_apart_become_cells() {
     }
 }
 
-/// Its form is that of a simple recurrent layer, and the first input and the output have the same shape.
+/// The layer has the form of a simple recurrent one, and its first input and its output have the same shape.
 #[test]
 fn a_layer_of_two_inputs_is_no_recurrent_layer() {
     let model = imported("float_two_inputs").model;

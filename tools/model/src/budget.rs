@@ -16,7 +16,7 @@ const UNCOUNTED: u64 = 16 << 20;
 /// Memory of a weight in bytes: an f32 in the importer, in the model and in the image.
 pub(crate) const WEIGHT: usize = 12;
 
-/// What errors say of a limit that does not depend on the memory that is allowed.
+/// The advice in errors of a limit that does not depend on the memory that is allowed.
 pub(crate) const FIXED: &str = "a fixed limit that --memory does not lift";
 
 /// The number given to [`allow`], or 0.

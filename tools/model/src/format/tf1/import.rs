@@ -20,7 +20,10 @@ pub fn import_graph(nodes: &[NodeDef], name: &str, options: &Options) -> Result<
     let ends = ends(&graph)?;
     let is_input = |name: &str| nodes.iter().any(|node| node.name == name && node.op.starts_with("Placeholder"));
     if let Some(unknown) = shapes.keys().find(|name| !is_input(name)) {
-        return Err(ImportError::Unsupported(one_line(&format!("--shape of {unknown:?}, which is no placeholder,"))));
+        return Err(ImportError::Refused {
+            found: one_line(&format!("--shape of {unknown:?}: the graph has no such placeholder")),
+            advice: "name a placeholder of the graph",
+        });
     }
     let mut evaluator = Evaluator::new(&graph, *window, shapes)?;
     let outputs: Result<Vec<_>> = ends.iter().map(|&node| evaluator.read(Source { node, output: 0 })).collect();

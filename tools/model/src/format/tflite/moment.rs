@@ -52,14 +52,14 @@ pub enum Operand {
     Constant(Vec<f32>),
 }
 
-/// What an operator of a normalization computes.
+/// The result of an operator of a normalization.
 pub enum Made {
     Inside(Moment),
     /// The normalized value.
     Whole(Moment),
 }
 
-/// What an operator makes of its operands. `None` if no known normalization has it.
+/// The result of an operator for its operands. `None` if no known normalization has it.
 pub fn made(op: &str, a: Operand, b: Option<Operand>) -> Option<Made> {
     use Operand::{Constant, Moment as Of, Tensor};
     let inside = |moment: Moment| Some(Made::Inside(moment));

@@ -38,7 +38,7 @@ pub(super) enum Object<'a> {
 pub(super) enum Refusal {
     /// An unknown name: module and member.
     Global(String, String),
-    /// It has more than [`MAX_OBJECTS`].
+    /// The pickle has more than [`MAX_OBJECTS`].
     Limit,
     /// Any other reason, with numbers.
     Malformed(String),
