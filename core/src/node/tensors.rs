@@ -52,12 +52,12 @@ impl<'a> Node<'a> {
 
     /// The bytes of tensor `index` of the spec, in the layout; empty if neither the node nor the spec has it.
     pub fn tensor(&self, index: usize) -> &'a [u8] {
-        let offset = self.offset(index).unwrap_or(field::ABSENT);
+        let Some(spec) = self.cell.tensors.get(index) else { return &[] };
+        let offset = u32_at(self.tensors, 4 * index..4 * index + 4).unwrap_or(field::ABSENT);
         if offset == field::ABSENT {
             return &[];
         }
-        let bytes = self.cell.tensors.get(index).and_then(|spec| self.spec_bytes(spec)).unwrap_or(0);
-        slice(self.weights, offset as usize, bytes).unwrap_or_default()
+        slice(self.weights, offset as usize, self.spec_bytes(spec).unwrap_or(0)).unwrap_or_default()
     }
 
     /// Whether the record has all tensors and numbers of the spec. It always does; after this test the compiler can
@@ -124,14 +124,8 @@ impl<'a> Node<'a> {
     /// A tensor and everything after it. Computing its end would need its dimensions.
     #[inline(always)]
     fn tensor_start(&self, index: usize) -> Option<&'a [u8]> {
-        self.weights.get(self.offset(index)? as usize..)
-    }
-
-    /// The offset of tensor `index` of the spec. An index beyond the record, up to the greatest, has none.
-    #[inline(always)]
-    fn offset(&self, index: usize) -> Option<u32> {
-        let at = index.wrapping_mul(4);
-        u32_at(self.tensors, at..at.wrapping_add(4))
+        let offset = u32_at(self.tensors, 4 * index..4 * index + 4)?;
+        self.weights.get(offset as usize..)
     }
 
     /// The factors or the table at `index` of an integer node's spec.
