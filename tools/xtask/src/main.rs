@@ -4,6 +4,7 @@ mod boards;
 mod c;
 mod check;
 mod circles;
+mod costs;
 mod dependencies;
 mod firmware;
 mod fuzz;
@@ -90,6 +91,8 @@ enum Task {
         #[command(flatten)]
         record: Record,
     },
+    /// Count the costs of every kind of layer on every core, and write them into tools/cli/costs.json
+    Costs,
     /// Build the library for C, its tests and its example, and run them on the host and under QEMU
     C,
     /// Measure flash, RAM and stack of the firmware, and compare with firmware-examples/expected/size.json
@@ -139,6 +142,7 @@ fn main() -> ExitCode {
         Task::Qemu(record) => qemu::run(record.overwrite_expected),
         Task::Zoo { part, record } => zoo::run(&part, record.overwrite_expected),
         Task::Icount(Figures { json, record }) => icount::run(json, record.overwrite_expected),
+        Task::Costs => costs::run(),
         Task::C => c::run(),
         Task::Size(Figures { json, record }) => size::run(json, record.overwrite_expected),
     };
