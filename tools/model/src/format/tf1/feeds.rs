@@ -72,14 +72,16 @@ impl Evaluator<'_> {
     }
 
     /// The dimensions of a placeholder, -1 if the graph leaves one open, and whether even their number is open.
-    fn dims(&self, node: usize) -> Result<(Vec<Dim>, bool), String> {
+    fn dims(&mut self, node: usize) -> Result<(Vec<Dim>, bool), String> {
         let (dims, any_rank) = match self.graph.attr(node, "shape") {
             Some(Attr::Shape(TensorShape { dim, unknown_rank: false })) => {
                 (dim.iter().map(|dim| dim.size).collect(), false)
             }
             _ => (Vec::new(), true),
         };
-        let Some(given) = self.shapes.get(&self.graph.nodes[node].def.name) else { return Ok((dims, any_rank)) };
+        let name = &self.graph.nodes[node].def.name;
+        let Some(given) = self.shapes.get(name) else { return Ok((dims, any_rank)) };
+        self.shapes_used.insert(name.clone());
         let given: Vec<Dim> = given.iter().map(|&dim| dim as Dim).collect();
         let fits = dims.is_empty()
             || (dims.len() == given.len() && dims.iter().zip(&given).all(|(&dim, &given)| dim == -1 || dim == given));

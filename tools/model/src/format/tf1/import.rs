@@ -29,6 +29,12 @@ pub fn import_graph(nodes: &[NodeDef], name: &str, options: &Options) -> Result<
     let outputs: Result<Vec<_>> = ends.iter().map(|&node| evaluator.read(Source { node, output: 0 })).collect();
     let outputs = outputs?;
     unsupported_if(window.is_some() && !evaluator.window_used, "--window with a graph whose input has no steps")?;
+    if let Some(unused) = shapes.keys().find(|name| !evaluator.shapes_used.contains(*name)) {
+        return Err(ImportError::Refused {
+            found: one_line(&format!("--shape of {unused:?}: no output depends on the shape of this placeholder")),
+            advice: "leave the option out",
+        });
+    }
     let front_end = evaluator.front_end.clone();
     let (latest, notes) = (evaluator.latest, std::mem::take(&mut evaluator.notes));
     let mut lowering = Lowering::new(&mut evaluator, &outputs)?;
