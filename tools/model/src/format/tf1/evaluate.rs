@@ -118,6 +118,8 @@ pub struct Evaluator<'g> {
     pub(super) shapes: &'g BTreeMap<String, Vec<usize>>,
     /// Whether an input has `window` steps.
     pub window_used: bool,
+    /// An input with another number of steps than the user gave.
+    pub other_window: Option<(String, usize)>,
     /// Outputs by node; `None` until the node is evaluated.
     values: Vec<Option<Vec<Value>>>,
     /// The (Merge, NextIteration) pairs of each loop, by the name of its frame.
@@ -155,6 +157,7 @@ impl<'g> Evaluator<'g> {
             window,
             shapes,
             window_used: false,
+            other_window: None,
             values: vec![None; graph.nodes.len()],
             frames: HashMap::new(),
             numbers: Vec::new(),
