@@ -42,7 +42,7 @@ impl Evaluator<'_> {
             Some(&Attr::Type(FLOAT)) if dims.is_empty() => {
                 let name = &self.graph.nodes[node].def.name;
                 return Err(format!(
-                    "its shape is not known: give it, as in --shape {name}=1,100,40; or, if a number is fed, freeze the \
+                    "its shape is not known: give it, as in --shape {name}=1,49,40; or, if a number is fed, freeze the \
                      graph with a constant in its place"
                 ));
             }
