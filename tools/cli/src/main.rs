@@ -1,11 +1,12 @@
 //! `tidegate`: the command line.
 
+mod carried;
 mod command;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use tidegate_model::budget;
 use tidegate_model::data::hide_guarded_panics;
 
@@ -33,6 +34,8 @@ enum Command {
     Verify(command::verify::Args),
     Bench(command::bench::Args),
     Zoo(command::zoo::Args),
+    Completions(command::completions::Args),
+    Man(command::man::Args),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +57,8 @@ fn main() -> ExitCode {
         Command::Verify(args) => command::verify::run(&args, &mut out),
         Command::Bench(args) => command::bench::run(&args, &mut out),
         Command::Zoo(args) => command::zoo::run(&args, &mut out),
+        Command::Completions(args) => command::completions::run(&args, Cli::command(), &mut out),
+        Command::Man(args) => command::man::run(&args, Cli::command(), &mut out),
     };
     let done = done.and_then(|()| Ok(out.flush()?));
     match done {

@@ -1,11 +1,14 @@
 //! Drawings as SVG: the timeline of a stream, curves over time, and a sound with its noise suppressed.
 
 mod canvas;
+mod contents;
 mod curves;
 mod noise;
+mod row;
 mod timeline;
 mod wave;
 
+pub use contents::{EventMark, Timeline, TruthSpan};
 pub use curves::{Curves, curves};
 pub use noise::{Noise, noise};
-pub use timeline::{EventMark, Timeline, TruthSpan, timeline};
+pub use timeline::timeline;

@@ -147,12 +147,15 @@ impl Session<'_> {
                 return Err(Stop::Refused(ImportError::Refused {
                     found: format!(
                         "output {:?} holds at {at} the state that starts with {:?} at {place}, so it is not the next value \
-                         of input {:?}",
+                         of input {:?}; export the states in the order of the inputs, or name the pair, as in --state \
+                         {}={}",
                         one_line(&output.name),
                         one_line(from),
                         one_line(name),
+                        one_line(from),
+                        one_line(&output.name),
                     ),
-                    advice: "export the states in the order of the inputs, or name the pair, as in --state in=out",
+                    advice: "",
                 }));
             }
         }

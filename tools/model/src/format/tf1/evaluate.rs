@@ -120,6 +120,8 @@ pub struct Evaluator<'g> {
     pub window_used: bool,
     /// Placeholders whose shape in `shapes` was asked for.
     pub shapes_used: BTreeSet<String>,
+    /// An input with another number of steps than the user gave.
+    pub other_window: Option<(String, usize)>,
     /// Outputs by node; `None` until the node is evaluated.
     values: Vec<Option<Vec<Value>>>,
     /// The (Merge, NextIteration) pairs of each loop, by the name of its frame.
@@ -158,6 +160,7 @@ impl<'g> Evaluator<'g> {
             shapes,
             window_used: false,
             shapes_used: BTreeSet::new(),
+            other_window: None,
             values: vec![None; graph.nodes.len()],
             frames: HashMap::new(),
             numbers: Vec::new(),

@@ -66,7 +66,7 @@ impl Evaluator<'_> {
                 (1, -1) if dims.len() > 2 => TIME,
                 _ => return Err("its shape must be [batch, steps, features], the features known".into()),
             };
-            shape.push(if axis == 1 && dims.len() > 2 { self.windowed(size)? } else { size });
+            shape.push(if axis == 1 && dims.len() > 2 { self.windowed(size, node) } else { size });
         }
         Ok(vec![Value::Real(self.arena.make(Expr::Input(node), shape)?)])
     }
@@ -90,13 +90,16 @@ impl Evaluator<'_> {
     }
 
     /// The number of steps, or that given by the user if the graph leaves it open.
-    fn windowed(&mut self, steps: Dim) -> Result<Dim, String> {
-        let Some(window) = self.window else { return Ok(steps) };
-        let window = window as Dim;
-        let said = format_args!("its sequences have {steps} steps, but --window says {window}");
-        fail_if(steps != TIME && steps != window, said)?;
+    fn windowed(&mut self, steps: Dim, node: usize) -> Dim {
+        let Some(window) = self.window else { return steps };
         self.window_used = true;
-        Ok(window)
+        if steps == TIME {
+            return window as Dim;
+        }
+        if steps != window as Dim {
+            self.other_window = Some((self.graph.nodes[node].def.name.to_string(), steps as usize));
+        }
+        steps
     }
 
     /// A placeholder with a default. Features are fed; for anything else the default is used.
@@ -113,7 +116,7 @@ impl Evaluator<'_> {
 
     pub(super) fn mfcc(&mut self, node: usize) -> Outputs {
         let front_end = FrontEnd::read(self.graph, node)?;
-        let shape = vec![1, self.windowed(front_end.frames as Dim)?, Dim::from(front_end.mfcc.coefficients)];
+        let shape = vec![1, self.windowed(front_end.frames as Dim, node), Dim::from(front_end.mfcc.coefficients)];
         self.front_end = Some(front_end);
         Ok(vec![Value::Real(self.arena.make(Expr::Input(node), shape)?)])
     }
