@@ -10,6 +10,7 @@ mod fuzz;
 mod hosts;
 mod icount;
 mod install;
+mod new;
 mod package;
 mod public;
 mod qemu;
@@ -92,6 +93,12 @@ enum Task {
     },
     /// Build the library for C, its tests and its example, and run them on the host and under QEMU
     C,
+    /// Build the projects of `tidegate new` for QEMU by the commands that a user types, and run them
+    New {
+        /// Compile the projects for boards instead
+        #[arg(long)]
+        boards: bool,
+    },
     /// Measure flash, RAM and stack of the firmware, and compare with firmware-examples/expected/size.json
     Size(Figures),
 }
@@ -140,6 +147,8 @@ fn main() -> ExitCode {
         Task::Zoo { part, record } => zoo::run(&part, record.overwrite_expected),
         Task::Icount(Figures { json, record }) => icount::run(json, record.overwrite_expected),
         Task::C => c::run(),
+        Task::New { boards: false } => new::qemu(),
+        Task::New { boards: true } => new::boards(),
         Task::Size(Figures { json, record }) => size::run(json, record.overwrite_expected),
     };
     match done {

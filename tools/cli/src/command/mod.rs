@@ -11,6 +11,7 @@ pub mod import;
 mod inputs;
 pub mod inspect;
 pub mod listen;
+pub mod new;
 pub mod pack;
 pub mod run;
 mod sound;

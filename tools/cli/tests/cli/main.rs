@@ -9,6 +9,7 @@ mod evaluated;
 mod hostile;
 mod integers;
 mod journey;
+mod new;
 mod plot;
 mod streaming;
 mod wake_word;

@@ -62,6 +62,11 @@ impl StandIn {
         if architecture.inputs.iter().all(is_index) { Self::Indices } else { Self::Noise }
     }
 
+    /// The first seconds of the spoken words, at a sample rate.
+    pub fn speech(rate: u32, seconds: usize) -> Vec<i16> {
+        words(rate).into_iter().take(seconds).flatten().collect()
+    }
+
     /// Calibration sequences, each `[steps, size]` for each input.
     ///
     /// # Errors
