@@ -7,6 +7,7 @@ mod template;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use tidegate::{Layout, Model, Numeric};
 use tidegate_model::canonical::Canonical;
@@ -59,8 +60,6 @@ pub struct Args {
 /// Stack that a program is assumed to need, and flash for its code. The linker has the last word.
 const STACK: usize = 8 << 10;
 const CODE: usize = 48 << 10;
-/// Seconds of the recording in a project.
-const SECONDS: usize = 2;
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let folder = PathBuf::from(&args.name);
@@ -81,7 +80,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let model = image.model()?;
     check_ports(&model, &args.model)?;
     let recording = match model.front_end() {
-        Some(front_end) => StandIn::speech(front_end.settings().sample_rate, SECONDS),
+        Some(front_end) => StandIn::speech(front_end.settings().sample_rate),
         None => Vec::new(),
     };
     let (flash, ram) = (image.bytes().len() + 2 * recording.len() + CODE, ram_bytes(&model) + STACK);
@@ -107,9 +106,18 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     writeln!(out, "{}: a project for {name}, {}", args.name, args.board.about)?;
     writeln!(out, "model.tgi: {bytes} bytes, {numeric}, layout {}", model.layout().name())?;
     writeln!(out, "memory: about {} bytes of flash and {} of RAM", grouped(flash), grouped(ram))?;
+    if let Some((program, package)) = args.board.emulator().filter(|(program, _)| !runs(program)) {
+        writeln!(out, "{program} is not installed (Debian: apt-get install {package})")?;
+    }
     let start = if args.c { "cmake --workflow --preset run" } else { "cargo run" };
     writeln!(out, "\n    cd {}\n    {start}", args.name)?;
     Ok(())
+}
+
+/// Whether a program is there.
+fn runs(program: &str) -> bool {
+    let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    version.is_ok_and(|status| status.success())
 }
 
 /// Names that cargo refuses, or that belong to a package of the project.

@@ -19,7 +19,7 @@ pub fn start(spawner: Spawner) -> Output<'static> {
     let chip = embassy_nrf::init(embassy_nrf::config::Config::default());
     let mut config = Config::default();
     // 1.28 MHz / 80 = 16 kHz.
-    (config.frequency, config.ratio) = (Frequency::_1280K, Ratio::Ratio80);
+    (config.frequency, config.ratio) = (Frequency::_1280k, Ratio::Ratio80);
     let microphone = Pdm::new(chip.PDM, Interrupts, chip.P0_26, chip.P0_27, config);
     spawner.spawn(defmt::unwrap!(hear(microphone)));
     Output::new(chip.P0_13, Level::High, OutputDrive::Standard)

@@ -29,7 +29,7 @@ async fn main(spawner: Spawner) {
     loop {
         let block = SAMPLES.receive().await;
         let done = network.process(&block, |values, label| {
-            defmt::debug!("{=[?]}", values);
+            defmt::debug!("{=[?]}", values.as_slice());
             if let Some(label) = label {
                 defmt::info!("{=str}", label);
                 board::light(&mut led, true);

@@ -62,9 +62,9 @@ impl StandIn {
         if architecture.inputs.iter().all(is_index) { Self::Indices } else { Self::Noise }
     }
 
-    /// The first seconds of the spoken words, at a sample rate.
-    pub fn speech(rate: u32, seconds: usize) -> Vec<i16> {
-        words(rate).into_iter().take(seconds).flatten().collect()
+    /// The spoken words "up" and "yes" of [`Sounds`](Self::Sounds), a second each, at a sample rate.
+    pub fn speech(rate: u32) -> Vec<i16> {
+        words(rate).into_iter().skip(10).take(2).flatten().collect()
     }
 
     /// Calibration sequences, each `[steps, size]` for each input.

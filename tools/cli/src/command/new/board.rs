@@ -23,6 +23,8 @@ pub struct Core {
     pub target: &'static str,
     /// The feature of the runtime with kernels for the core, or an empty string.
     pub kernels: &'static str,
+    /// The `target-cpu` that these kernels need, or an empty string.
+    pub cpu: &'static str,
     pub layout: Layout,
     /// Flags of arm-none-eabi-gcc or riscv64-unknown-elf-gcc.
     pub gcc: &'static str,
@@ -49,29 +51,38 @@ pub enum Machine {
     Esp,
 }
 
-const M0: Core =
-    Core { target: "thumbv6m-none-eabi", kernels: "", layout: Layout::CortexM0, gcc: "-mcpu=cortex-m0plus -mthumb" };
+const M0: Core = Core {
+    target: "thumbv6m-none-eabi",
+    kernels: "",
+    cpu: "",
+    layout: Layout::CortexM0,
+    gcc: "-mcpu=cortex-m0plus -mthumb",
+};
 const M4: Core = Core {
     target: "thumbv7em-none-eabihf",
     kernels: "dsp",
+    cpu: "",
     layout: Layout::CortexM4,
     gcc: "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16",
 };
 const M33: Core = Core {
     target: "thumbv8m.main-none-eabihf",
     kernels: "dsp",
+    cpu: "cortex-m33",
     layout: Layout::CortexM4,
     gcc: "-mcpu=cortex-m33 -mthumb -mfloat-abi=hard -mfpu=fpv5-sp-d16",
 };
 const M55: Core = Core {
     target: "thumbv8m.main-none-eabihf",
     kernels: "mve",
+    cpu: "cortex-m55",
     layout: Layout::CortexM55,
     gcc: "-mcpu=cortex-m55 -mthumb -mfloat-abi=hard",
 };
 const RV32IMAC: Core = Core {
     target: "riscv32imac-unknown-none-elf",
     kernels: "",
+    cpu: "",
     layout: Layout::Portable,
     gcc: "-march=rv32imac_zicsr -mabi=ilp32 -mcmodel=medany",
 };
@@ -214,11 +225,16 @@ impl Board {
             || (layout == Layout::CortexM4 && self.core.layout == Layout::CortexM55)
     }
 
-    pub fn is_arm(&self) -> bool {
-        self.core.target.starts_with("thumb")
+    /// The program of QEMU, and its Debian package, for a simulated board.
+    pub fn emulator(&self) -> Option<(&'static str, &'static str)> {
+        let arm = ("qemu-system-arm", "qemu-system-arm");
+        let riscv = ("qemu-system-riscv32", "qemu-system-misc");
+        let is_qemu = matches!(self.machine, Machine::Qemu { .. });
+        is_qemu.then_some(if self.is_arm() { arm } else { riscv })
     }
 
-    pub fn has_fpu(&self) -> bool {
-        self.core.target.ends_with("eabihf")
+    /// Whether the target is one of Arm's; the others are RISC-V.
+    pub fn is_arm(&self) -> bool {
+        self.core.target.starts_with("thumb")
     }
 }

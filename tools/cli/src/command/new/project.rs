@@ -116,6 +116,7 @@ impl Project<'_> {
         let mut files = vec![
             ("model.tgi".to_owned(), self.image.to_vec()),
             (".gitignore".to_owned(), render("gitignore", &[]).into_bytes()),
+            ("rust-toolchain.toml".to_owned(), render("rust-toolchain.toml", &self.variables()).into_bytes()),
         ];
         if self.model.front_end().is_some() && !self.has_microphone() {
             let bytes = self.recording.iter().flat_map(|sample| sample.to_le_bytes()).collect();
@@ -140,8 +141,9 @@ impl Project<'_> {
         if let Machine::Embassy { link, .. } = self.board.machine {
             rustflags.extend(link.iter().chain(&["link-arg=-Tdefmt.x"]).flat_map(|script| ["-C", script]));
         }
-        if kernels == "mve" {
-            rustflags.splice(0..0, ["-C", "target-cpu=cortex-m55"]);
+        let cpu = format!("target-cpu={}", core.cpu);
+        if !core.cpu.is_empty() {
+            rustflags.splice(0..0, ["-C", &cpu]);
         }
         let mut runtime = vec![if is_arm { ARM } else { RISCV }];
         let is_qemu = matches!(self.board.machine, Machine::Qemu { .. });
@@ -172,6 +174,7 @@ impl Project<'_> {
             Machine::Embassy { chip, led, .. } => (chip, led),
             Machine::Qemu { .. } | Machine::Esp => ("", ""),
         };
+        let (emulator, package) = self.board.emulator().unwrap_or_default();
         let is_esp = matches!(self.board.machine, Machine::Esp);
         let (modules, input) = if self.has_microphone() {
             ("", "The input is a PDM microphone: its pins are in `src/board.rs`.")
@@ -198,11 +201,11 @@ impl Project<'_> {
             ("entry", if is_arm { "cortex_m_rt::entry" } else { "riscv_rt::entry" }.to_owned()),
             ("sections", if is_arm { "cortex_m" } else { "riscv" }.to_owned()),
             ("qemu", qemu),
-            ("emulator", if is_arm { "qemu-system-arm" } else { "qemu-system-riscv32" }.to_owned()),
-            ("package", if is_arm { "qemu-system-arm" } else { "qemu-system-misc" }.to_owned()),
+            ("emulator", emulator.to_owned()),
+            ("package", package.to_owned()),
             ("pack", pack),
             ("c_features", c_features),
-            ("c_environment", if kernels == "mve" { "RUSTFLAGS=-Ctarget-cpu=cortex-m55" } else { "" }.to_owned()),
+            ("c_environment", if core.cpu.is_empty() { String::new() } else { format!("RUSTFLAGS=-C{cpu}") }),
             ("c_entry", if is_arm { "Reset_Handler" } else { "reset" }.to_owned()),
             ("text_at", if kernels == "mve" { "_stext " } else { "" }.to_owned()),
             ("gcc", if is_arm { "arm-none-eabi-gcc" } else { "riscv64-unknown-elf-gcc" }.to_owned()),
