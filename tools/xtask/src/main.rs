@@ -147,7 +147,7 @@ fn main() -> ExitCode {
         Task::Zoo { part, record } => zoo::run(&part, record.overwrite_expected),
         Task::Icount(Figures { json, record }) => icount::run(json, record.overwrite_expected),
         Task::C => c::run(),
-        Task::New { boards: false } => new::qemu(),
+        Task::New { boards: false } => new::every(),
         Task::New { boards: true } => new::boards(),
         Task::Size(Figures { json, record }) => size::run(json, record.overwrite_expected),
     };
