@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use tidegate::{Layout, Model, Numeric};
 use tidegate_model::canonical::Canonical;
-use tidegate_model::load::{self, ImageBuffer};
+use tidegate_model::load::{self, ImageBuffer, Loaded};
 use tidegate_model::quantize::{Goal, RangeRules, Ranges, StandIn, is_poor};
 use tidegate_tools::grouped;
 
@@ -76,7 +76,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if args.is_async && matches!(machine, Machine::Esp) {
         return Err(Failure::new(format!("{name}: its program has no tasks: leave --async out")));
     }
-    let image = image(args, out)?;
+    let (image, loaded) = image(args)?;
     let model = image.model()?;
     check_ports(&model, &args.model)?;
     let recording = match model.front_end() {
@@ -102,6 +102,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         is_async: args.is_async,
     };
     write(&folder, &if args.c { project.c() } else { project.rust() })?;
+    if let Some(loaded) = &loaded {
+        print_notes(&args.model, loaded, out)?;
+    }
     let (bytes, numeric) = (grouped(image.bytes().len()), model.numeric().name());
     writeln!(out, "{}: a project for {name}, {}", args.name, args.board.about)?;
     writeln!(out, "model.tgi: {bytes} bytes, {numeric}, layout {}", model.layout().name())?;
@@ -148,7 +151,7 @@ fn is_keyword(name: &str) -> bool {
 }
 
 /// The image of the project: a given one, or a packed one.
-fn image(args: &Args, out: &mut dyn Write) -> Result<ImageBuffer, Failure> {
+fn image(args: &Args) -> Result<(ImageBuffer, Option<Loaded>), Failure> {
     let (file, board) = (&args.model, args.board);
     if load::is_image(file)? {
         if args.calibrate.is_some() {
@@ -165,17 +168,16 @@ fn image(args: &Args, out: &mut dyn Write) -> Result<ImageBuffer, Failure> {
             );
             return Err(Failure::of(file, reason));
         }
-        return Ok(image);
+        return Ok((image, None));
     }
     let loaded = load::canonical(file, &args.settings.settings())?;
-    print_notes(file, &loaded, out)?;
     let model = &loaded.model;
     let usual =
         if model.architecture.front_end.is_some() || args.calibrate.is_some() { Numeric::I8x16 } else { Numeric::F32 };
     let numeric = args.numeric.unwrap_or_else(|| model.architecture.numeric_or(usual));
     let layout = if board.core.layout.is_of(numeric) { board.core.layout } else { Layout::Portable };
     if numeric.needs_ranges() {
-        return integers(args, model, numeric, layout);
+        return Ok((integers(args, model, numeric, layout)?, Some(loaded)));
     }
     if args.calibrate.is_some() {
         return Err(Failure::new(format!(
@@ -183,7 +185,7 @@ fn image(args: &Args, out: &mut dyn Write) -> Result<ImageBuffer, Failure> {
             numeric.name()
         )));
     }
-    Ok(load::packed_with(file, model, numeric, &Ranges::default(), layout)?)
+    Ok((load::packed_with(file, model, numeric, &Ranges::default(), layout)?, Some(loaded)))
 }
 
 /// Packs in integers as `pack` does without other options.
