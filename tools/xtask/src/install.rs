@@ -90,6 +90,20 @@ const ARM64: [(&str, &str); 3] = [
 const ARM_GCC: [(&str, &str); 2] =
     [("arm-none-eabi-gcc", "gcc-arm-none-eabi"), ("arm-none-eabi-gcc", "libnewlib-arm-none-eabi")];
 
+/// What the projects in C of `tidegate new` need.
+const CMAKE: [(&str, &str); 3] =
+    [("cmake", "cmake"), ("make", "make"), ("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")];
+
+/// Installs CMake and the C compiler for RISC-V, or returns how to.
+pub fn cmake() -> Result<(), Failure> {
+    packages("CMake", &CMAKE)
+}
+
+/// Adds the target of the ESP32-C3.
+pub fn esp() -> Result<(), Failure> {
+    add_targets(&["riscv32imc-unknown-none-elf"])
+}
+
 /// Installs QEMU, or returns how to.
 pub fn qemu() -> Result<(), Failure> {
     packages("QEMU", &QEMU)

@@ -10,6 +10,7 @@ mod fuzz;
 mod hosts;
 mod icount;
 mod install;
+mod new;
 mod package;
 mod public;
 mod qemu;
@@ -92,6 +93,15 @@ enum Task {
     },
     /// Build the library for C, its tests and its example, and run them on the host and under QEMU
     C,
+    /// Build the projects of `tidegate new` for a Cortex-M4F by the commands that a user types, and run them in QEMU
+    New {
+        /// Every board of QEMU, also with tasks
+        #[arg(long)]
+        every: bool,
+        /// Compile the projects for other boards instead
+        #[arg(long, conflicts_with = "every")]
+        boards: bool,
+    },
     /// Measure flash, RAM and stack of the firmware, and compare with firmware-examples/expected/size.json
     Size(Figures),
 }
@@ -140,6 +150,9 @@ fn main() -> ExitCode {
         Task::Zoo { part, record } => zoo::run(&part, record.overwrite_expected),
         Task::Icount(Figures { json, record }) => icount::run(json, record.overwrite_expected),
         Task::C => c::run(),
+        Task::New { boards: true, .. } => new::boards(),
+        Task::New { every: true, .. } => new::every(),
+        Task::New { .. } => new::first(),
         Task::Size(Figures { json, record }) => size::run(json, record.overwrite_expected),
     };
     match done {

@@ -13,6 +13,7 @@ mod inputs;
 pub mod inspect;
 pub mod listen;
 pub mod man;
+pub mod new;
 pub mod pack;
 pub mod run;
 mod sound;

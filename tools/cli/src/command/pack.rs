@@ -235,6 +235,26 @@ struct ReportTexts {
     json: serde_json::Value,
 }
 
+/// The data of `--calibrate`, or its substitute.
+pub fn calibration(
+    given: Option<&Path>,
+    model: &Canonical,
+    file: &Path,
+    numeric: Numeric,
+    layout: Layout,
+) -> Result<Calibration, Failure> {
+    match given {
+        Some(data) if data.as_os_str() != NOISE => Calibration::read(data, model, file),
+        Some(_) if StandIn::of(model) != StandIn::Noise => Err(Failure::of(file, NOT_NOISE)),
+        None if StandIn::of(model) == StandIn::Noise => {
+            // If the model has no integer form at all, data would not help.
+            load::packed_with(file, model, numeric, &Ranges::default(), layout)?;
+            Err(Failure::of(file, WITHOUT_DATA))
+        }
+        _ => Calibration::stand_in(model, file),
+    }
+}
+
 /// Packs an integer image and reports its errors.
 fn integers(
     args: &Args,
@@ -243,16 +263,7 @@ fn integers(
     layout: Layout,
 ) -> Result<(ImageBuffer, ReportTexts), Failure> {
     let goal = args.goal(model, numeric)?;
-    let calibration = match &args.calibrate {
-        Some(data) if data.as_os_str() != NOISE => Calibration::read(data, model, &args.model)?,
-        Some(_) if StandIn::of(model) != StandIn::Noise => return Err(Failure::of(&args.model, NOT_NOISE)),
-        None if StandIn::of(model) == StandIn::Noise => {
-            // If the model has no integer form at all, data would not help.
-            load::packed_with(&args.model, model, numeric, &Ranges::default(), layout)?;
-            return Err(Failure::of(&args.model, WITHOUT_DATA));
-        }
-        _ => Calibration::stand_in(model, &args.model)?,
-    };
+    let calibration = calibration(args.calibrate.as_deref(), model, &args.model, numeric, layout)?;
     let seen = calibration.seen(model, &args.model)?;
     let rules = rules(&args.range, &seen)?;
     let ranges = calibration.choose(model, numeric, seen.ranges(&rules, model), &rules, &goal, &args.model)?;

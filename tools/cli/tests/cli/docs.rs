@@ -178,6 +178,11 @@ fn the_page_of_integers_runs() {
 }
 
 #[test]
+fn the_page_of_new_runs() {
+    runs("docs/new.md", &[("keywords.keras", "tests/frameworks/keras3/keywords_conv1d.keras")]);
+}
+
+#[test]
 fn the_page_of_c_runs() {
     let here = runs_with(
         "docs/c.md",

@@ -12,6 +12,7 @@ mod integers;
 mod journey;
 mod json;
 mod labels;
+mod new;
 mod plot;
 mod streaming;
 mod wake_word;
