@@ -21,6 +21,7 @@ mod symbols;
 mod test;
 mod timing;
 mod trace;
+mod web;
 mod zoo;
 
 use std::process::ExitCode;
@@ -92,6 +93,12 @@ enum Task {
     },
     /// Build the library for C, its tests and its example, and run them on the host and under QEMU
     C,
+    /// Build the page in the browser and the npm package into target/web, and test them in Node and Chromium
+    Web {
+        /// Write pictures of the page to docs/web
+        #[arg(long)]
+        pictures: bool,
+    },
     /// Measure flash, RAM and stack of the firmware, and compare with firmware-examples/expected/size.json
     Size(Figures),
 }
@@ -140,6 +147,7 @@ fn main() -> ExitCode {
         Task::Zoo { part, record } => zoo::run(&part, record.overwrite_expected),
         Task::Icount(Figures { json, record }) => icount::run(json, record.overwrite_expected),
         Task::C => c::run(),
+        Task::Web { pictures } => web::run(pictures),
         Task::Size(Figures { json, record }) => size::run(json, record.overwrite_expected),
     };
     match done {
