@@ -62,7 +62,8 @@ async function measure(page, duration) {
   const tracing = await chromium.newBrowserCDPSession();
   const events = [];
   tracing.on("Tracing.dataCollected", ({ value }) => events.push(...value));
-  const traceConfig = { includedCategories: ["disabled-by-default-audio-worklet"] };
+  // Without a category that is on by default, all of them would be traced.
+  const traceConfig = { includedCategories: ["webaudio", "disabled-by-default-audio-worklet"] };
   await tracing.send("Tracing.start", { traceConfig, transferMode: "ReportEvents" });
   const now = () =>
     page.evaluate(() => {
@@ -151,7 +152,8 @@ test("with the keyboard alone the microphone starts, is heard in time, and stops
   }
   await page.keyboard.press("Enter");
   await says(page, /^Listening/);
-  await page.waitForFunction(() => globalThis.tidegateFrames().length > 0);
+  // By then, Chromium has optimized the code.
+  await page.waitForFunction(() => globalThis.tidegateFrames().length > 25);
   const measured = await measure(page, SECONDS);
   console.log(measured);
   const { lost, underruns, load, p99, longest } = measured;
