@@ -22,6 +22,7 @@ mod symbols;
 mod test;
 mod timing;
 mod trace;
+mod web;
 mod zoo;
 
 use std::process::ExitCode;
@@ -102,6 +103,12 @@ enum Task {
         #[arg(long, conflicts_with = "every")]
         boards: bool,
     },
+    /// Build the page in the browser and the npm package into target/web, and test them in Node and Chromium
+    Web {
+        /// Write pictures of the page to docs/web
+        #[arg(long)]
+        pictures: bool,
+    },
     /// Measure flash, RAM and stack of the firmware, and compare with firmware-examples/expected/size.json
     Size(Figures),
 }
@@ -153,6 +160,7 @@ fn main() -> ExitCode {
         Task::New { boards: true, .. } => new::boards(),
         Task::New { every: true, .. } => new::every(),
         Task::New { .. } => new::first(),
+        Task::Web { pictures } => web::run(pictures),
         Task::Size(Figures { json, record }) => size::run(json, record.overwrite_expected),
     };
     match done {
