@@ -137,7 +137,7 @@ fn an_index_names_the_line_that_is_wrong() {
         (
             "file,label\ni.csv,yes\nj.csv,no\n",
             format!(
-                "{here}: line 3: {}/j.csv: there is no such file; paths are relative to the index",
+                "{here}: line 3: {}/j.csv: there is no such file: check the path; paths are relative to the index",
                 folder.path().display()
             ),
         ),

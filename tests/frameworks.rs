@@ -150,6 +150,7 @@ fn a_draft_of_an_architecture_is_refused_until_it_is_completed_and_then_computes
 
 /// Fills in what all models with drafts have in common; the order of layers stays open.
 fn complete(json: &mut Json) {
+    let is_recurrent = json.get("return_sequences").is_some();
     let values = match json {
         Json::Object(object) => object.iter_mut().map(|(key, value)| (key.clone(), value)).collect(),
         Json::Array(list) => list.iter_mut().map(|value| (String::new(), value)).collect(),
@@ -161,7 +162,10 @@ fn complete(json: &mut Json) {
             continue;
         }
         *value = match key.as_str() {
+            "activation" if is_recurrent => json!("tanh"),
             "activation" => json!("linear"),
+            "recurrent_activation" => json!("sigmoid"),
+            "merge_mode" => json!("concat"),
             "epsilon" => json!(0.001),
             "mask_zero" => json!(false),
             "padding" => json!("causal"),

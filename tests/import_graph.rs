@@ -269,6 +269,14 @@ fn a_placeholder_of_unknown_rank_needs_a_shape_that_fits_the_graph() {
     assert_eq!(import(&empty, &[("features", shape)]).unwrap().model, model);
     assert!(import(&bytes, &[("feature", shape)]).unwrap_err().contains("--shape of \"feature\""));
     assert!(import(&bytes, &[("features", &[1, 5, 1000])]).is_err());
+    // A placeholder that no output needs.
+    let mut nodes = graphdef::decode(&bytes).unwrap();
+    let spare = nodes.iter().find(|node| node.name == "features").unwrap().clone();
+    nodes.push(graphdef::NodeDef { name: "spare".into(), ..spare });
+    let with_spare = Graph { nodes }.bytes();
+    assert_eq!(import(&with_spare, &[("features", shape)]).unwrap().model, model);
+    let line = import(&with_spare, &[("features", shape), ("spare", &[1, 2])]).unwrap_err();
+    assert!(line.contains("--shape of \"spare\": no output depends"), "{line}");
     let line = import(&sample("dynamic_gru"), &[("features", &[1, 5, 1000])]).unwrap_err();
     assert!(line.contains("but --shape says [1, 5, 1000]"), "{line}");
 }

@@ -190,20 +190,24 @@ fn the_chunks_of_silero_s_versions_are_assumed_by_their_inputs() {
         (&["h", "c"], 64, Some(16_000), 512),
         (&["h", "c"], 64, Some(8_000), 256),
     ] {
-        let import = |units: i64| {
-            let mut input = vec![open_port("input", &[None, None], FLOAT)];
+        let import = |units: i64, dims: &[Option<i64>], second: &str| {
+            let mut input = vec![open_port("input", dims, FLOAT)];
             input.extend(rate.map(|_| open_port("sr", &[], INT64)));
             input.extend(states.iter().map(|state| open_port(state, &[Some(2), Some(1), Some(units)], FLOAT)));
-            let node = vec![node("Relu", &["input"], "output", vec![])];
-            let output = vec![info("output", &[1, samples], FLOAT)];
+            let node = ["output", second].map(|output| node("Relu", &["input"], output, vec![])).to_vec();
+            let output = ["output", second].map(|output| info(output, &[1, samples], FLOAT)).to_vec();
             let options = rate.map_or(ALONE, |rate| bound("sr", &rate.to_string()));
             open(&onnx::bytes(GraphProto { node, input, output, ..GraphProto::default() }), "x.onnx", &options)
         };
-        let (imported, _) = import(units).unwrap();
+        let (imported, _) = import(units, &[None, None], "stateN").unwrap();
         let note = format!("input \"input\" is assumed to be [1, {samples}]");
         assert!(imported.notes.iter().any(|of| of.contains(&note)), "{:?}", imported.notes);
-        // Another network of inputs with these names.
-        import(100).expect_err("its shape is open");
+        // Other networks with inputs of these names: another number of units, features, no output of the state.
+        import(100, &[None, None], "stateN").expect_err("its shape is open");
+        import(units, &[None, None, Some(40)], "stateN").expect_err("its shape is open");
+        if rate.is_none() {
+            import(units, &[None, None], "other").expect_err("its shape is open");
+        }
     }
 }
 

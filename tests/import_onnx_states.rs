@@ -268,22 +268,25 @@ fn stepping(op: &str, gates: usize, defaults: Vec<TensorProto>, fixed: bool) -> 
 fn an_lstm_starts_from_the_defaults_of_its_states() {
     let x = tensor("x", &[1, STEPS, 2], values(2 * STEPS, 0.9));
     let (h, c) = (values(3, 2.1), values(3, 0.3));
-    let given: Tensors = [x.clone(), tensor("h", &[1, 1, 3], h.clone()), tensor("c", &[1, 1, 3], c.clone())].into();
-    let (_, expected) = outputs(&stepping("LSTM", 4, Vec::new(), false), &ALONE, &steps(given));
-    let defaults = || vec![floats("h", &[1, 1, 3], h.clone()), floats("c", &[1, 1, 3], c.clone())];
-    let (imported, found) = outputs(&stepping("LSTM", 4, defaults(), false), &ALONE, &steps([x.clone()].into()));
-    assert_eq!(cells(&imported), ["lstm"]);
-    let (_, fixed) = outputs(&stepping("LSTM", 4, defaults(), true), &ALONE, &steps([x.clone()].into()));
-    let (expected, found, fixed) = (expected.unwrap(), found.unwrap(), fixed.unwrap());
-    for (name, found) in ["y", "h_out", "c_out"].into_iter().flat_map(|name| [(name, &found), (name, &fixed)]) {
-        assert_eq!(found[name].data.len(), expected[name].data.len());
-        let off = worst(found[name].data.iter().zip(&expected[name].data).map(|(a, b)| (a - b).abs()));
-        assert!(off <= 1e-7, "{name}: {off:e}");
+    // A default of zeros is known too.
+    for h in [h.clone(), vec![0.0; 3]] {
+        let given: Tensors = [x.clone(), tensor("h", &[1, 1, 3], h.clone()), tensor("c", &[1, 1, 3], c.clone())].into();
+        let (_, expected) = outputs(&stepping("LSTM", 4, Vec::new(), false), &ALONE, &steps(given));
+        let defaults = || vec![floats("h", &[1, 1, 3], h.clone()), floats("c", &[1, 1, 3], c.clone())];
+        let (imported, found) = outputs(&stepping("LSTM", 4, defaults(), false), &ALONE, &steps([x.clone()].into()));
+        assert_eq!(cells(&imported), ["lstm"]);
+        let (_, fixed) = outputs(&stepping("LSTM", 4, defaults(), true), &ALONE, &steps([x.clone()].into()));
+        let (expected, found, fixed) = (expected.unwrap(), found.unwrap(), fixed.unwrap());
+        for (name, found) in ["y", "h_out", "c_out"].into_iter().flat_map(|name| [(name, &found), (name, &fixed)]) {
+            assert_eq!(found[name].data.len(), expected[name].data.len());
+            let off = worst(found[name].data.iter().zip(&expected[name].data).map(|(a, b)| (a - b).abs()));
+            assert!(off <= 1e-7, "{name}: {off:e}");
+        }
+        // The network has no place for another start.
+        let given: Tensors = [x.clone(), tensor("h", &[1, 1, 3], vec![0.0; 3])].into();
+        let (_, refused) = outputs(&stepping("LSTM", 4, defaults(), false), &ALONE, &steps(given));
+        assert!(refused.unwrap_err().contains(r#"the default of "h": leave it out"#));
     }
-    // The network has no place for another start.
-    let given: Tensors = [x, tensor("h", &[1, 1, 3], vec![0.0; 3])].into();
-    let (_, refused) = outputs(&stepping("LSTM", 4, defaults(), false), &ALONE, &steps(given));
-    assert!(refused.unwrap_err().contains(r#"the default of "h": leave it out"#));
     for (op, gates, defaults, reason) in [
         ("GRU", 3, vec![floats("h", &[1, 1, 3], h.clone())], "only an LSTM"),
         ("LSTM", 4, vec![floats("h", &[1, 1, 3], h)], "the other is an input"),

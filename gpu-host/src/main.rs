@@ -223,5 +223,7 @@ fn draw(path: &Path, args: &Args, trained: &Trained, machine: &str) -> Result<()
     ];
     let name = args.settings.data.file_name().unwrap_or_default().to_string_lossy();
     let title = format!("{name}: {:.2} % correct, {:.1} s on {machine}", 100.0 * trained.accuracy(), trained.seconds);
-    curves(path, &Curves { title: &title, x_label: "steps", y_label: "fraction, nats", curves: &lines })
+    let drawn =
+        Curves { title: &title, x_label: "steps", y_label: "fraction, nats", curves: &lines, ..Curves::default() };
+    curves(path, &drawn)
 }

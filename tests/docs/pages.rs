@@ -11,13 +11,15 @@ use super::{between, repository, thousands};
 const ONLINE: [&str; 2] =
     ["https://github.com/tidegate/tidegate/blob/main/", "https://github.com/tidegate/tidegate/tree/main/"];
 
-/// Files of the repository with this extension, without build folders and those whose name begins with a dot.
+/// Files of the repository with this extension, without build folders, packages of npm, links, and those whose name begins
+/// with a dot.
 pub fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     for entry in entries {
         let path = entry.expect("the folder can be read").path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name == "target" || name.starts_with('.') {
+        let is_left_out = name == "target" || name == "node_modules" || name.starts_with('.');
+        if is_left_out || path.is_symlink() {
             continue;
         }
         if path.is_dir() {

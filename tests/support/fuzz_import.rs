@@ -1,7 +1,9 @@
 //! Bodies of the importers' fuzz targets. Those of `core` are in `fuzz.rs`.
 
+use prost::Message;
 use tidegate_model::canonical::Canonical;
 use tidegate_model::error::ImportError;
+use tidegate_model::format::onnx::{Given, proto::ModelProto};
 use tidegate_model::format::{Description, Imported, Options, graphdef, import_bytes_with, onnx, tf1};
 use tidegate_model::load::ImageBuffer;
 use tidegate_model::pack::pack;
@@ -24,22 +26,28 @@ pub fn import_torch(data: &[u8]) -> bool {
     checked(import_bytes_with(file, "a file", &options), usize::MAX).is_some()
 }
 
-/// A byte of flags, then a frozen graph. Returns whether it became a model; the model must read back.
+/// A byte of flags, then a frozen graph. A flag gives the first placeholder a shape. Returns whether the graph became a
+/// model; the model must read back.
 pub fn import_graph(data: &[u8]) -> bool {
     let Some((&flags, file)) = data.split_first() else { return false };
     let window = (flags & 1 != 0).then_some(WINDOW);
-    let nodes = graphdef::decode(file);
-    checked(
-        nodes.and_then(|nodes| tf1::import_graph(&nodes, "a file", &Options { window, ..Options::default() })),
-        2000,
-    )
-    .is_some()
+    let imported = graphdef::decode(file).and_then(|nodes| {
+        let placeholder = nodes.iter().find(|node| node.op.starts_with("Placeholder")).filter(|_| flags & 2 != 0);
+        let shapes = placeholder.map(|node| (node.name.clone(), vec![1, 5, 4])).into_iter().collect();
+        let onnx = Given { shapes, ..Given::default() };
+        tf1::import_graph(&nodes, "a file", &Options { window, onnx, ..Options::default() })
+    });
+    checked(imported, 2000).is_some()
 }
 
-/// A byte of flags, then an ONNX model. Returns whether it became a model; the model must read back.
+/// A byte of flags, then an ONNX model. A flag makes the last output the next value of the last input. Returns whether it
+/// became a model; the model must read back.
 pub fn import_onnx(data: &[u8]) -> bool {
     let Some((&flags, file)) = data.split_first() else { return false };
-    let options = Options { window: (flags & 1 != 0).then_some(WINDOW), ..Options::default() };
+    let graph = (flags & 2 != 0).then(|| ModelProto::decode(file).ok()?.graph).flatten();
+    let pair = graph.and_then(|graph| Some((graph.input.last()?.name.clone(), graph.output.last()?.name.clone())));
+    let onnx = Given { states: pair.into_iter().collect(), ..Given::default() };
+    let options = Options { window: (flags & 1 != 0).then_some(WINDOW), onnx, ..Options::default() };
     checked(onnx::open(file, "a file", &options).map(|(imported, _)| imported), 4000).is_some()
 }
 

@@ -4,7 +4,7 @@
 //! This file holds the functions of the header, whose requirements C must meet. `memory` dereferences pointers. The
 //! rest is safe code.
 
-#![cfg_attr(target_os = "none", no_std)]
+#![cfg_attr(any(target_os = "none", target_family = "wasm"), no_std)]
 #![deny(missing_docs)]
 // The header's names follow C conventions.
 #![allow(non_camel_case_types)]
@@ -39,6 +39,13 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {
         core::hint::spin_loop();
     }
+}
+
+/// In WebAssembly, where a loop would block the thread for good, the caller gets an exception.
+#[cfg(target_family = "wasm")]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    core::arch::wasm32::unreachable()
 }
 
 /// # Safety

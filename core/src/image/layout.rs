@@ -52,9 +52,9 @@ impl Layout {
     }
 
     /// Whether this build contains the kernel for this layout. A host reads all layouts, firmware the portable one and
-    /// its core's.
+    /// its core's, and WebAssembly, which is downloaded, only the portable one.
     pub const fn is_read(self) -> bool {
-        const HOST: bool = cfg!(not(target_os = "none"));
+        const HOST: bool = cfg!(not(any(target_os = "none", target_family = "wasm")));
         match self {
             Self::Portable => true,
             Self::CortexM0 => HOST || cfg!(all(target_arch = "arm", not(target_has_atomic = "32"))),

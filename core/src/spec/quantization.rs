@@ -53,9 +53,9 @@ impl Quantization {
     /// A layer of the numeric `i8` whose activation is given by limits. Its scales come with the model.
     pub const LIMITS: Self = Self { activations: &[Role::Limits], ..Self::MOVE };
 
-    /// These rules on a host; `None` in firmware, which never packs.
+    /// These rules on a host; `None` in firmware and WebAssembly, which never pack.
     pub const fn on_host(&'static self) -> Option<&'static Self> {
-        if cfg!(target_os = "none") { None } else { Some(self) }
+        if cfg!(any(target_os = "none", target_family = "wasm")) { None } else { Some(self) }
     }
 }
 

@@ -1,11 +1,12 @@
 //! `tidegate`: the command line.
 
+mod carried;
 mod command;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use tidegate_model::budget;
 use tidegate_model::data::hide_guarded_panics;
 
@@ -25,6 +26,7 @@ enum Command {
     Demo(command::demo::Args),
     Import(command::import::Args),
     Pack(command::pack::Args),
+    New(command::new::Args),
     Inspect(command::inspect::Args),
     Run(command::run::Args),
     Eval(command::eval::Args),
@@ -33,6 +35,8 @@ enum Command {
     Verify(command::verify::Args),
     Bench(command::bench::Args),
     Zoo(command::zoo::Args),
+    Completions(command::completions::Args),
+    Man(command::man::Args),
 }
 
 fn main() -> ExitCode {
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => command::demo::run(&args, &mut out),
         Command::Import(args) => command::import::run(&args, &mut out),
         Command::Pack(args) => command::pack::run(&args, &mut out),
+        Command::New(args) => command::new::run(&args, &mut out),
         Command::Inspect(args) => command::inspect::run(&args, &mut out),
         Command::Run(args) => command::run::run(&args, &mut out),
         Command::Eval(args) => command::eval::run(&args, &mut out),
@@ -54,6 +59,8 @@ fn main() -> ExitCode {
         Command::Verify(args) => command::verify::run(&args, &mut out),
         Command::Bench(args) => command::bench::run(&args, &mut out),
         Command::Zoo(args) => command::zoo::run(&args, &mut out),
+        Command::Completions(args) => command::completions::run(&args, Cli::command(), &mut out),
+        Command::Man(args) => command::man::run(&args, Cli::command(), &mut out),
     };
     let done = done.and_then(|()| Ok(out.flush()?));
     match done {

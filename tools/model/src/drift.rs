@@ -68,14 +68,15 @@ impl Drift {
         (mean(sums.0), mean(sums.1))
     }
 
-    /// A curve for each of [`names`](Self::names): the signal-to-noise ratio of each part. `step` is the duration of a
-    /// step.
+    /// A curve for each of [`names`](Self::names): the signal-to-noise ratio of each part in which it has values. `step`
+    /// is the duration of a step.
     pub fn curves(&self, step: f64) -> Vec<(String, Vec<(f32, f32)>)> {
         let curve = |index: usize| {
             let point = |(end, differences): &(u64, Vec<Difference>)| {
-                ((*end as f64 * step) as f32, differences[index].snr_db() as f32)
+                let difference = &differences[index];
+                (difference.values > 0).then(|| ((*end as f64 * step) as f32, difference.snr_db() as f32))
             };
-            self.parts.iter().map(point).collect()
+            self.parts.iter().filter_map(point).collect()
         };
         self.names().enumerate().map(|(index, name)| (name.to_owned(), curve(index))).collect()
     }

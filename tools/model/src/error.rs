@@ -137,6 +137,8 @@ impl ImportError {
                  a TFLite .tflite, an RTNeural or GuitarML .json, a .nam, an RNNoise .rnn, or a canonical .safetensors"
             }
             Self::Truncated { .. } | Self::Malformed { .. } => "copy or export the file again",
+            // An option of the user, not a part of the model.
+            Self::Unsupported(what) if what.starts_with("--") => "leave it out",
             Self::UnreadOp { .. } | Self::Node { .. } | Self::Unsupported(_) => {
                 "export the network without it, or open an issue with the model"
             }

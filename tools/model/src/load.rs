@@ -10,7 +10,7 @@ use tidegate::internals::image::field::MAGIC_BYTES;
 use tidegate::{ImageError, Layout, Numeric};
 
 pub use crate::buffer::ImageBuffer;
-use crate::canonical::{Canonical, Detector, MAX_SIZE, Mfcc, Port, Schedule, Tensor};
+use crate::canonical::{Canonical, Detector, MAX_SIZE, Mfcc, Schedule, Tensor};
 use crate::data::{DataError, read_bytes, read_tensors};
 use crate::error::ImportError;
 use crate::format::checkpoint::index_of;
@@ -64,8 +64,8 @@ pub struct Settings {
     pub binds: Vec<(String, PathBuf)>,
     /// Outputs of an ONNX or TFLite graph that are the next values of inputs.
     pub states: BTreeMap<String, String>,
-    /// File with one label on each line. By default, `labels.txt` beside the model is read if the model has no labels.
-    pub labels: Option<PathBuf>,
+    /// Source of the labels.
+    pub labels: Labels,
     /// Whether a model over windows steps row by row.
     pub stream: bool,
     /// Division of a stream into runs.
@@ -81,6 +81,18 @@ pub struct Settings {
     pub refractory_ms: Option<u32>,
 }
 
+/// The source of the labels of a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Labels {
+    /// The model's own. If it has none, those in `labels.txt` beside it, as far as there is one for each class.
+    #[default]
+    Usual,
+    /// A file with one label on each line.
+    File(PathBuf),
+    /// No labels beside those of the model itself.
+    Own,
+}
+
 impl Settings {
     /// Whether the user makes the choice of an assumption.
     fn decide(&self, assumption: &Assumption) -> bool {
@@ -94,41 +106,28 @@ impl Settings {
 /// # Errors
 /// If the file is neither an image nor a supported model.
 pub fn image(path: &Path, settings: &Settings, numeric: Option<Numeric>) -> Result<ImageBuffer, LoadError> {
-    image_and_inputs(path, settings, numeric).map(|(image, _)| image)
-}
-
-/// [`image`], and the inputs of the model in `path`; no inputs if it is an image.
-///
-/// # Errors
-/// Those of [`image`].
-pub fn image_and_inputs(
-    path: &Path,
-    settings: &Settings,
-    numeric: Option<Numeric>,
-) -> Result<(ImageBuffer, Vec<Port>), LoadError> {
     let index = index_of(path);
     let path = index.as_deref().unwrap_or(path);
-    if is_image(path)? {
-        let Settings { arch, window, shapes, binds, states, stream, .. } = settings;
-        let has_ports = !shapes.is_empty() || !binds.is_empty() || !states.is_empty();
-        if arch.is_some() || window.is_some() || has_ports || *stream {
-            let holds = "is a flash image, which holds its architecture";
-            return setting(
-                path,
-                format!("{holds}: leave --arch, --window, --shape, --bind, --state and --stream out"),
-            );
-        }
-        let bytes = read_bytes(path)?;
-        let buffer = ImageBuffer::new(&bytes);
-        let model = buffer.model().map_err(|source| LoadError::Image { path: path.to_owned(), source })?;
-        if numeric.is_some_and(|numeric| numeric != model.numeric()) {
-            return setting(path, format!("is packed as {} already: leave --numeric out", model.numeric().name()));
-        }
-        return Ok((buffer, Vec::new()));
+    if !is_image(path)? {
+        let model = canonical(path, settings)?.model;
+        let numeric = numeric.unwrap_or_else(|| model.architecture.numeric_or(Numeric::F32));
+        return packed(path, &model, numeric);
     }
-    let model = canonical(path, settings)?.model;
-    let numeric = numeric.unwrap_or_else(|| model.architecture.numeric_or(Numeric::F32));
-    Ok((packed(path, &model, numeric)?, model.architecture.inputs))
+    let Settings { arch, window, shapes, binds, states, stream, labels, .. } = settings;
+    let has_ports = !shapes.is_empty() || !binds.is_empty() || !states.is_empty();
+    if arch.is_some() || window.is_some() || has_ports || *stream {
+        let holds = "is a flash image, which holds its architecture";
+        return setting(path, format!("{holds}: leave --arch, --window, --shape, --bind, --state and --stream out"));
+    }
+    if *labels != Labels::Usual {
+        return setting(path, "is a flash image, which holds its labels: leave --labels out");
+    }
+    let buffer = ImageBuffer::new(&read_bytes(path)?);
+    let model = buffer.model().map_err(|source| LoadError::Image { path: path.to_owned(), source })?;
+    if numeric.is_some_and(|numeric| numeric != model.numeric()) {
+        return setting(path, format!("is packed as {} already: leave --numeric out", model.numeric().name()));
+    }
+    Ok(buffer)
 }
 
 /// Packs and checks the image of a canonical model that was read from `path`. The ranges for integers are measured over
@@ -181,9 +180,7 @@ pub fn is_image(path: &Path) -> Result<bool, DataError> {
 pub struct Loaded {
     /// The model.
     pub model: Canonical,
-    /// The file of the labels, if they are not from the model itself.
-    pub labels_from: Option<PathBuf>,
-    /// Notes for the user on the import.
+    /// Notes for the user on the import, and on labels that are not from the model itself.
     pub notes: Vec<String>,
     /// Choices that neither the file nor the settings make.
     pub assumptions: Vec<Assumption>,
@@ -221,7 +218,7 @@ pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> 
         wake_word.apply(&mut model.architecture);
         notes.push(format!("wake word, front end and detector from {}", wake_word.file.display()));
     }
-    let labels_from = apply_labels(path, settings, &mut model)?;
+    notes.extend(apply_labels(path, &settings.labels, &mut model)?);
     let architecture = &mut model.architecture;
     if let Some(file) = &settings.front_end {
         let (front_end, usual) = read_front_end(file)?;
@@ -251,7 +248,7 @@ pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> 
         return setting(path, "has no labels to detect: give them with --labels FILE");
     }
     model.validate().or_else(|error| setting(path, error.to_string()))?;
-    Ok(Loaded { model, labels_from, notes, assumptions })
+    Ok(Loaded { model, notes, assumptions })
 }
 
 /// The importer options of the user settings.
@@ -283,29 +280,37 @@ fn number(file: &Path) -> Option<f32> {
     file.to_str()?.parse().ok().filter(|number: &f32| number.is_finite() && !file.exists())
 }
 
-fn apply_labels(path: &Path, settings: &Settings, model: &mut Canonical) -> Result<Option<PathBuf>, LoadError> {
+/// Gives a model its labels. Returns a note on labels that are not its own.
+fn apply_labels(path: &Path, labels: &Labels, model: &mut Canonical) -> Result<Option<String>, LoadError> {
     let architecture = &mut model.architecture;
     let beside = path.with_file_name("labels.txt");
-    let file = match &settings.labels {
-        Some(file) => file.clone(),
-        None if architecture.labels.is_empty() && beside.is_file() => beside,
-        None => return Ok(None),
+    let (file, is_given) = match labels {
+        Labels::File(file) => (file.as_path(), true),
+        Labels::Usual if architecture.labels.is_empty() && beside.is_file() => (beside.as_path(), false),
+        Labels::Usual | Labels::Own => return Ok(None),
     };
-    let text = String::from_utf8(read_bytes(&file)?).map_err(|_| DataError::new(&file, "is not UTF-8 text"))?;
+    let text = String::from_utf8(read_bytes(file)?).map_err(|_| DataError::new(file, "is not UTF-8 text"))?;
     let labels: Vec<String> =
         text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).take(MAX_SIZE + 1).collect();
+    let (found, shown) = (labels.len(), file.display());
     let classes = architecture.outputs.first().map_or(0, |output| output.size);
-    if labels.len() != classes {
-        let (found, model) = (labels.len(), path.display());
+    if found != classes {
+        let model = path.display();
+        if !is_given {
+            return Ok(Some(format!(
+                "{shown} is not used: it has {found} labels, and the model has {classes} outputs"
+            )));
+        }
         let reason =
             format!("has {found} labels, the model {model} has {classes} classes; give as many with --labels FILE");
-        return setting(&file, reason);
+        return setting(file, reason);
     }
     if architecture.labels != labels {
         architecture.detector = None;
     }
     architecture.labels = labels;
-    Ok(Some(file))
+    let advice = if is_given { "" } else { ", which is beside the model; --labels none leaves them out" };
+    Ok(Some(format!("{found} labels from {shown}{advice}")))
 }
 
 /// The front end named by [`Mfcc::named`], or in a JSON file, and the number of frames from the start of one window to

@@ -1,6 +1,6 @@
 //! Installs missing tools: Rust targets, QEMU and C compilers. Prints what it installs.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::{Failure, hosts, shell};
@@ -57,15 +57,19 @@ pub fn nightly() -> Result<(), Failure> {
     shell::run(&format!("installing {} of the nightly toolchain", missing.join(", ")), rustup)
 }
 
-fn add_targets(targets: &[&str]) -> Result<(), Failure> {
+/// The folder of the toolchain.
+pub fn sysroot() -> Result<PathBuf, Failure> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let sysroot = Command::new(rustc)
         .current_dir(shell::root())
         .args(["--print", "sysroot"])
         .output()
         .map_err(|error| format!("cannot ask rustc for its sysroot: {error}"))?;
-    let sysroot = String::from_utf8_lossy(&sysroot.stdout).trim().to_owned();
-    let library = Path::new(&sysroot).join("lib/rustlib");
+    Ok(String::from_utf8_lossy(&sysroot.stdout).trim().into())
+}
+
+fn add_targets(targets: &[&str]) -> Result<(), Failure> {
+    let library = sysroot()?.join("lib/rustlib");
     let missing: Vec<&str> =
         targets.iter().copied().filter(|target| !library.join(target).join("lib").is_dir()).collect();
     if missing.is_empty() {
@@ -89,6 +93,22 @@ const ARM64: [(&str, &str); 3] = [
 /// The C compiler for Cortex-M, and its library.
 const ARM_GCC: [(&str, &str); 2] =
     [("arm-none-eabi-gcc", "gcc-arm-none-eabi"), ("arm-none-eabi-gcc", "libnewlib-arm-none-eabi")];
+/// What the page in the browser is tested with.
+const BROWSERS: [(&str, &str); 3] = [("node", "nodejs"), ("npm", "npm"), ("chromium", "chromium")];
+
+/// What the projects in C of `tidegate new` need.
+const CMAKE: [(&str, &str); 3] =
+    [("cmake", "cmake"), ("make", "make"), ("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")];
+
+/// Installs CMake and the C compiler for RISC-V, or returns how to.
+pub fn cmake() -> Result<(), Failure> {
+    packages("CMake", &CMAKE)
+}
+
+/// Adds the target of the ESP32-C3.
+pub fn esp() -> Result<(), Failure> {
+    add_targets(&["riscv32imc-unknown-none-elf"])
+}
 
 /// Installs QEMU, or returns how to.
 pub fn qemu() -> Result<(), Failure> {
@@ -98,6 +118,11 @@ pub fn qemu() -> Result<(), Failure> {
 /// Installs the C compiler for Cortex-M, or returns how to.
 pub fn arm_gcc() -> Result<(), Failure> {
     packages("arm-none-eabi-gcc", &ARM_GCC)
+}
+
+/// Installs Node and a browser, or returns how to.
+pub fn browser() -> Result<(), Failure> {
+    packages("Node and Chromium", &BROWSERS)
 }
 
 /// Installs the Debian packages of missing programs. Without root or apt, the error is the command to run.

@@ -11,6 +11,7 @@ mod fuzz;
 mod hosts;
 mod icount;
 mod install;
+mod new;
 mod package;
 mod public;
 mod qemu;
@@ -22,6 +23,7 @@ mod symbols;
 mod test;
 mod timing;
 mod trace;
+mod web;
 mod zoo;
 
 use std::process::ExitCode;
@@ -95,6 +97,21 @@ enum Task {
     Costs,
     /// Build the library for C, its tests and its example, and run them on the host and under QEMU
     C,
+    /// Build the projects of `tidegate new` for a Cortex-M4F by the commands that a user types, and run them in QEMU
+    New {
+        /// Every board of QEMU, also with tasks
+        #[arg(long)]
+        every: bool,
+        /// Compile the projects for other boards instead
+        #[arg(long, conflicts_with = "every")]
+        boards: bool,
+    },
+    /// Build the page in the browser and the npm package into target/web, and test them in Node and Chromium
+    Web {
+        /// Write pictures of the page to docs/web
+        #[arg(long)]
+        pictures: bool,
+    },
     /// Measure flash, RAM and stack of the firmware, and compare with firmware-examples/expected/size.json
     Size(Figures),
 }
@@ -144,6 +161,10 @@ fn main() -> ExitCode {
         Task::Icount(Figures { json, record }) => icount::run(json, record.overwrite_expected),
         Task::Costs => costs::run(),
         Task::C => c::run(),
+        Task::New { boards: true, .. } => new::boards(),
+        Task::New { every: true, .. } => new::every(),
+        Task::New { .. } => new::first(),
+        Task::Web { pictures } => web::run(pictures),
         Task::Size(Figures { json, record }) => size::run(json, record.overwrite_expected),
     };
     match done {

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::shell::{self, cargo, output_within, root, say, shown, step, stream};
-use crate::{Failure, boards, c, firmware, hosts, icount, install, qemu, size, symbols};
+use crate::{Failure, boards, c, firmware, hosts, icount, install, new, qemu, size, symbols, web};
 
 /// Time limit of the demo, which takes about two minutes with the builds of the firmware.
 const DEMO_LIMIT: Duration = Duration::from_secs(900);
@@ -74,6 +74,7 @@ pub fn run() -> Result<(), Failure> {
         }
         total.check("microbit answers as recorded", || boards::microbit(false));
         total.check("the demo of README runs to its end, firmware and all", demo);
+        total.check("three commands from a model to a project's outputs in QEMU, in Rust and in C", new::first);
     }
     total.check("the library for C on the host: calls, good and bad, and the example", c::host);
     let ready = ready && total.check("the example in C is built", c::build);
@@ -87,6 +88,10 @@ pub fn run() -> Result<(), Failure> {
         total.check(&format!("size of {name}"), || size::compare(&example.measure(run.as_ref()?)?));
         let what = format!("{name} neither panics nor allocates");
         total.check(&what, || symbols::neither_panics_nor_allocates(name, &example.elf()?));
+    }
+    match install::browser() {
+        Ok(()) => drop(total.check("the page in the browser and the npm package", web::check)),
+        Err(failure) => total.lacks("the page in the browser and the npm package", &failure),
     }
     // Runs last, because debug builds overwrite the others.
     total.check("every firmware holds its image once in a debug build", || {

@@ -8,17 +8,18 @@ use tidegate::{Model, Numeric, Schedule};
 use tidegate_model::backend::{Engine, check_memory};
 use tidegate_model::budget::TooCostly;
 use tidegate_model::canonical::{self, MAX_SIZE};
-use tidegate_model::load::{self, ImageBuffer, Settings};
+use tidegate_model::load::{self, ImageBuffer, Labels, LoadError, Settings};
 
-use super::Failure;
 use super::sound::schedule_text;
+use super::{Failure, print_notes};
 
 /// Backends that run a model.
 #[derive(Clone, Copy, Default, ValueEnum)]
 pub enum Backend {
-    /// The reference kernels of the `tidegate` crate, as on a microcontroller
+    /// The reference kernels of the `tidegate` crate: the bits of a microcontroller
     Scalar,
-    /// Kernels for the instruction set of this machine
+    /// Kernels for the instruction set of this machine: the bits of a microcontroller in integers, other last bits in f32
+    /// and f16
     #[default]
     Fused,
 }
@@ -29,6 +30,37 @@ impl Backend {
         match self {
             Self::Scalar => Engine::from(model),
             Self::Fused => Engine::fused(model),
+        }
+    }
+}
+
+/// Whether a command prints for programs.
+#[derive(clap::Args)]
+pub struct JsonArg {
+    /// Print one JSON value on standard output (docs/json.md)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The source of the labels of a model.
+#[derive(clap::Args)]
+pub struct LabelsArg {
+    /// File with one label per line, or `none` [default: labels.txt beside the model, if it has a label for each output]
+    #[arg(long, value_name = "FILE|none")]
+    pub labels: Option<PathBuf>,
+}
+
+impl LabelsArg {
+    /// The file, if one is given.
+    pub fn file(&self) -> Option<&PathBuf> {
+        self.labels.as_ref().filter(|labels| labels.as_os_str() != "none")
+    }
+
+    fn source(&self) -> Labels {
+        match (&self.labels, self.file()) {
+            (None, _) => Labels::Usual,
+            (Some(_), Some(file)) => Labels::File(file.clone()),
+            (Some(_), None) => Labels::Own,
         }
     }
 }
@@ -105,7 +137,9 @@ pub struct ModelArgs {
     pub file: PathBuf,
     #[command(flatten)]
     pub arch: ArchArgs,
-    /// Numeric of a model that is not an image [default: f32, or i8 for an integer model]
+    #[command(flatten)]
+    pub labels: LabelsArg,
+    /// Numeric of a model that is not an image [default: f32, or i8 for an integer model; `inspect`: that of `pack`]
     #[arg(long, value_parser = numeric())]
     pub numeric: Option<Numeric>,
     /// Backend that runs the model
@@ -121,23 +155,50 @@ impl ModelArgs {
     }
 
     pub fn load(&self) -> Result<ImageBuffer, Failure> {
-        self.load_with(&self.arch.settings()).map(|(image, _)| image)
+        self.load_in(self.settings(false), Numeric::F32).map(|(image, _)| image)
     }
 
     /// The image, and the inputs of a model that is not an image.
     pub fn load_streamed(&self, stream: &StreamArg) -> Result<(ImageBuffer, Vec<canonical::Port>), Failure> {
-        self.load_with(&Settings { stream: stream.stream, ..self.arch.settings() })
+        self.load_in(self.settings(stream.stream), Numeric::F32)
     }
 
-    fn load_with(&self, settings: &Settings) -> Result<(ImageBuffer, Vec<canonical::Port>), Failure> {
-        let loaded = load::image_and_inputs(&self.file, settings, self.numeric)?;
-        if self.numeric.is_some_and(Numeric::needs_ranges) && !load::is_image(&self.file)? {
-            let file = self.file.display();
+    /// The image as `pack` makes it without `--numeric`, apart from the ranges of integers; in f32 if the model has no form
+    /// in integers.
+    pub fn load_as_packed(&self, stream: &StreamArg) -> Result<ImageBuffer, Failure> {
+        self.load_in(self.settings(stream.stream), PACKED).map(|(image, _)| image)
+    }
+
+    fn settings(&self, stream: bool) -> Settings {
+        Settings { stream, labels: self.labels.source(), ..self.arch.settings() }
+    }
+
+    fn load_in(&self, settings: Settings, usual: Numeric) -> Result<(ImageBuffer, Vec<canonical::Port>), Failure> {
+        let file = &self.file;
+        if load::is_image(file)? {
+            return Ok((load::image(file, &settings, self.numeric)?, Vec::new()));
+        }
+        let loaded = load::canonical(file, &settings)?;
+        print_notes(file, &loaded);
+        let model = loaded.model;
+        let numeric = self.numeric.unwrap_or_else(|| model.architecture.numeric_or(usual));
+        let image = match load::packed(file, &model, numeric) {
+            Err(error @ (LoadError::Pack { .. } | LoadError::Ranges { .. })) if self.numeric.is_none() => {
+                eprintln!("note: {error}; shown in f32");
+                load::packed(file, &model, Numeric::F32)?
+            }
+            packed => packed?,
+        };
+        if self.numeric.is_some_and(Numeric::needs_ranges) {
+            let file = file.display();
             eprintln!("warning: {file}: the ranges of its integers are a guess: measure them with pack --calibrate");
         }
-        Ok(loaded)
+        Ok((image, model.architecture.inputs))
     }
 }
+
+/// The numeric of `pack` for a model that is not in integers.
+pub const PACKED: Numeric = Numeric::I8x16;
 
 /// Settings that complete or replace those of a model file.
 #[derive(clap::Args)]
@@ -146,9 +207,8 @@ pub struct SettingArgs {
     pub arch: ArchArgs,
     #[command(flatten)]
     pub stream: StreamArg,
-    /// File with one label per line [default: labels.txt beside the model]
-    #[arg(long, value_name = "FILE")]
-    pub labels: Option<PathBuf>,
+    #[command(flatten)]
+    pub labels: LabelsArg,
     /// `endless`, or windows of FRAMES frames, with a new one every EVERY frames
     #[arg(long, value_name = "endless|FRAMES/EVERY", value_parser = parse_schedule)]
     pub schedule: Option<canonical::Schedule>,
@@ -170,14 +230,14 @@ pub struct SettingArgs {
 impl SettingArgs {
     /// All files that the settings name.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
-        let files = [&self.labels, &self.front_end, &self.arch.arch].into_iter().flatten();
+        let files = [self.labels.file(), self.front_end.as_ref(), self.arch.arch.as_ref()].into_iter().flatten();
         files.chain(self.arch.bind.iter().map(|(_, file)| file)).map(PathBuf::as_path)
     }
 
     pub fn settings(&self) -> Settings {
         Settings {
             stream: self.stream.stream,
-            labels: self.labels.clone(),
+            labels: self.labels.source(),
             schedule: self.schedule,
             front_end: self.front_end.clone(),
             mean_of: self.mean_of,

@@ -9,7 +9,7 @@ use serde_json::json;
 use tidegate::{Batch, Sequence, State};
 use tidegate_model::backend::{Engine, Scratch};
 
-use super::args::ModelArgs;
+use super::args::{JsonArg, ModelArgs};
 use super::{Failure, Outcome};
 
 /// Measures the speed of a model on this machine
@@ -17,10 +17,9 @@ use super::{Failure, Outcome};
 /// One call runs --batch sequences of --steps steps, shared among --threads threads. With --stream, one call is one
 /// step. The input is seeded noise. Prints the median time of a call. Compare only medians from the same machine.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_help = "Examples, in the folder of `tidegate demo --keep .`:
   tidegate bench gru_s.tgi --stream
-  tidegate bench gru_s.tgi --batch 8 --steps 100 --threads 2 --json
-  tidegate bench keywords.pt --arch arch.json --numeric f16")]
+  tidegate bench GRU_S.pb --batch 8 --steps 100 --threads 2 --json")]
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
@@ -36,9 +35,8 @@ pub struct Args {
     /// Time single steps of one stream
     #[arg(long, conflicts_with_all = ["batch", "steps", "threads"])]
     stream: bool,
-    /// Print one JSON value on standard output
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 /// Maximum number of values in one sequence: 1 GiB.
@@ -65,7 +63,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let times = if args.stream { time_steps(&engine, &input) } else { time_batches(&engine, &input, batch, threads) };
     let (median, min, runs) = (times[times.len() / 2], times[0], times.len());
     let per_step = median as f64 / (f64::from(batch) * f64::from(steps));
-    if args.json {
+    if args.json.json {
         let value = json!({
             "numeric": model.numeric().name(), "isa": engine.isa(), "batch": batch, "steps": steps, "threads": threads,
             "median_ns": median, "min_ns": min, "per_step_ns": per_step, "runs": runs,

@@ -1,15 +1,17 @@
-//! `demo`: all steps from import to firmware with the models and sounds of the repository.
+//! `demo`: all steps from import to firmware, with a model and sounds that the program carries.
 
+use std::env;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use serde_json::{Value, json};
 use tidegate::{Layout, Model, Numeric};
 use tidegate_model::compare::Comparison;
-use tidegate_model::data::read_index;
-use tidegate_model::load::{self, Settings};
+use tidegate_model::data::{Audio, Clip, prepare_wav, read_index};
+use tidegate_model::load::{self, ImageBuffer, Settings};
 use tidegate_model::output::write_atomically;
 use tidegate_model::quantize::{RangeRules, Seen};
 use tidegate_model::runner::{classify, features};
@@ -17,88 +19,155 @@ use tidegate_model::score::{Event, Piece, StreamScore, best, score};
 use tidegate_tools::grouped;
 use tidegate_tools::plot::TruthSpan;
 
+use super::args::JsonArg;
 use super::calibrate::Calibration;
-use super::listen::run_stream;
+use super::listen::{Heard, run_stream};
 use super::sound::{front_end_of, joined, labels_of};
-use super::{Failure, Outcome, layers};
+use super::{Failure, Outcome, layers, make_folder};
+use crate::carried;
 
-/// Shows import, pack, verify, listen and firmware with a shipped model and sounds
+/// Shows import, pack, verify, listen and firmware with a model and sounds that tidegate carries
 ///
-/// Imports a keyword spotter of Hello Edge (Zhang et al. 2017) from its TensorFlow file, packs it into flash images, runs
-/// it on the 24 shipped clips as one stream, and runs it as firmware in QEMU if that is installed. Needs a clone of the
-/// repository.
+/// Imports a keyword spotter of Hello Edge (Zhang et al. 2017) from its TensorFlow file, packs it into flash images, and
+/// runs it on 24 clips as one stream. In a clone of the repository, it also runs the spotter as firmware in QEMU, if that
+/// is installed. With --keep, the folder has the files for the examples of all commands.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  tidegate demo --output /tmp/demo")]
+#[command(after_help = "Examples:
+  tidegate demo
+  tidegate demo --keep demo")]
 pub struct Args {
-    /// Folder to write models, images and the picture to [default: target/demo in the repository]
+    /// Folder to keep models, images, sounds and the picture in
     #[arg(long, value_name = "DIR")]
-    output: Option<PathBuf>,
+    keep: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const FIRMWARE_TARGET: &str = "thumbv7em-none-eabihf";
 const SEED: u64 = 0;
+/// The numerics of the images, and the names of their files. The first one is the reference.
+const IMAGES: [(Numeric, &str); 3] =
+    [(Numeric::F32, "gru_s_f32.tgi"), (Numeric::F16, "gru_s_f16.tgi"), (Numeric::I8x16, "gru_s.tgi")];
+
+/// The steps of the demo, as far as they are done.
+struct Log<'a> {
+    out: &'a mut dyn Write,
+    /// For programs, everything is printed at the end.
+    is_json: bool,
+    steps: Vec<Value>,
+    since: Instant,
+}
+
+impl Log<'_> {
+    /// Reports a step and the time since the one before it.
+    fn step(&mut self, what: &str, text: &str) -> Outcome {
+        let seconds = self.since.elapsed().as_secs_f64();
+        self.since = Instant::now();
+        if self.is_json {
+            self.steps.push(json!({ "step": what, "seconds": seconds, "text": text }));
+            return Ok(());
+        }
+        writeln!(self.out, "{what:<9} {seconds:6.2} s  {text}")?;
+        Ok(self.out.flush()?)
+    }
+}
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let root = fs::canonicalize(ROOT).unwrap_or_else(|_| PathBuf::from(ROOT));
-    let model_file = root.join("assets/hello_edge/GRU_S.pb");
-    if !model_file.is_file() {
-        return Err(Failure::of(&model_file, "there is no such file: run the demo in a clone of the repository"));
+    let dir = Folder::new(args.keep.as_deref())?;
+    let mut log = Log { out, is_json: args.json.json, steps: Vec::new(), since: Instant::now() };
+    let (images, clips) = pack(dir.path(), &mut log)?;
+    let heard = hear(dir.path(), &images, &clips, &mut log)?;
+    let kept = match &args.keep {
+        Some(dir) => format!("all files in {}: `cd {0} && tidegate inspect gru_s.tgi`", dir.display()),
+        None => "nothing: `tidegate demo --keep demo` keeps models, images, sounds and the picture".to_owned(),
+    };
+    log.step("keep", &kept)?;
+    let firmware = firmware(&mut log)?;
+    log.step("firmware", &firmware)?;
+    if log.is_json {
+        let value = json!({ "kept": args.keep, "steps": log.steps, "events": heard.events_json() });
+        writeln!(log.out, "{value}")?;
     }
-    let dir = args.output.clone().unwrap_or_else(|| root.join("target/demo"));
-    fs::create_dir_all(&dir).map_err(|error| Failure::of(&dir, format!("cannot be created: {error}")))?;
+    Ok(())
+}
 
-    let step = Instant::now();
-    let canonical = load::canonical(&model_file, &Settings::default())?.model;
-    let canonical_file = dir.join("gru_s.safetensors");
-    canonical.save(&canonical_file)?;
-    let imported = format!("GRU_S.pb (TensorFlow 1) is {}: {}", layers(&canonical), canonical_file.display());
-    print(out, "import", step, &imported)?;
+/// The folder of the demo's files, with those that the program carries.
+enum Folder {
+    Kept(PathBuf),
+    Temporary(tempfile::TempDir),
+}
 
+impl Folder {
+    fn new(keep: Option<&Path>) -> Result<Self, Failure> {
+        let folder = match keep {
+            Some(dir) => {
+                make_folder(dir)?;
+                Self::Kept(dir.to_owned())
+            }
+            None => Self::Temporary(tempfile::tempdir().map_err(|error| Failure::of(&env::temp_dir(), error))?),
+        };
+        carried::write(folder.path())?;
+        Ok(folder)
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Kept(path) => path,
+            Self::Temporary(folder) => folder.path(),
+        }
+    }
+}
+
+/// Imports the model and packs it. Returns the [`IMAGES`] and the clips.
+fn pack(dir: &Path, log: &mut Log<'_>) -> Result<(Vec<ImageBuffer>, Vec<Clip>), Failure> {
+    let canonical = load::canonical(&dir.join("GRU_S.pb"), &Settings::default())?.model;
+    let file = dir.join("gru_s.safetensors");
+    canonical.save(&file)?;
+    log.step("import", &format!("GRU_S.pb (TensorFlow 1) is {}: gru_s.safetensors", layers(&canonical)))?;
     let mut images = Vec::new();
-    let index = root.join("assets/speech_commands/index.csv");
-    for numeric in [Numeric::F32, Numeric::F16, Numeric::I8x16] {
-        let step = Instant::now();
+    let index = dir.join("speech_commands/index.csv");
+    for (numeric, name) in IMAGES {
         let ranges = if numeric.is_integer() {
-            Calibration::read(&index, &canonical, &canonical_file)?.seen(&canonical, &canonical_file)?
+            Calibration::read(&index, &canonical, &file)?.seen(&canonical, &file)?
         } else {
             Seen::default()
         };
         let ranges = ranges.ranges(&RangeRules::default(), &canonical);
-        let image = load::packed_with(&canonical_file, &canonical, numeric, &ranges, Layout::Portable)?;
-        let file = dir.join(format!("gru_s_{}.tgi", numeric.name()));
-        write_atomically(&file, |to| to.write_all(image.bytes()))?;
-        let packed = format!("{} bytes in {}: {}", grouped(image.bytes().len()), numeric.name(), file.display());
-        print(out, "pack", step, &packed)?;
+        let image = load::packed_with(&file, &canonical, numeric, &ranges, Layout::Portable)?;
+        write_atomically(&dir.join(name), |to| to.write_all(image.bytes()))?;
+        log.step("pack", &format!("{} bytes in {}: {name}", grouped(image.bytes().len()), numeric.name()))?;
         images.push(image);
     }
-    let (model, others) = (images[0].model()?, [images[1].model()?, images[2].model()?]);
+    Ok((images, read_index(&index)?))
+}
 
-    let step = Instant::now();
-    let mfcc = front_end_of(&model, &model_file)?;
-    let labels = labels_of(&model, &model_file)?;
-    let clips = read_index(&index)?;
+/// Compares the images on the clips, one by one and as one stream, and draws what is heard.
+fn hear(dir: &Path, images: &[ImageBuffer], clips: &[Clip], log: &mut Log<'_>) -> Result<Heard, Failure> {
+    let file = dir.join(IMAGES[0].1);
+    let models = images.iter().map(ImageBuffer::model).collect::<Result<Vec<_>, _>>()?;
+    let [model, others @ ..] = models.as_slice() else { return Err(Failure::new("the demo has no images")) };
+    let mfcc = front_end_of(model, &file)?;
+    let labels = labels_of(model, &file)?;
     let sample_rate = mfcc.settings().sample_rate;
     let (sounds, plan) = joined(clips.iter().map(|clip| (&clip.path, clip.label.as_str())), sample_rate, SEED)?;
     let heard_features = features(mfcc, &sounds.concat())?;
     let count = clips.len();
     let classes = |model: &Model<'_>| -> Result<Vec<usize>, Failure> {
-        let mfcc = front_end_of(model, &model_file)?;
+        let mfcc = front_end_of(model, &file)?;
         sounds.iter().map(|sound| Ok(best(&classify(model, mfcc, sound)?))).collect()
     };
-    let heard = classes(&model)?;
-    for other in &others {
-        let mut comparison = Comparison::new(other, &model);
-        comparison.run(other, &model, &[&heard_features], |_| ())?;
+    let heard = classes(model)?;
+    for other in others {
+        let mut comparison = Comparison::new(other, model);
+        comparison.run(other, model, &[&heard_features], |_| ())?;
         let agreed = classes(other)?.iter().zip(&heard).filter(|(other, full)| other == full).count();
         let (numeric, difference) = (other.numeric().name(), comparison.output.text());
         let verified = format!("{numeric} against f32: {difference}; same class on {agreed} of {count} clips");
-        print(out, "verify", step, &verified)?;
+        log.step("verify", &verified)?;
     }
     let right = clips.iter().zip(&heard).filter(|(clip, class)| labels[**class] == clip.label).count();
-    print(out, "eval", step, &format!("{right} of {count} clips right, one by one"))?;
+    log.step("eval", &format!("{right} of {count} clips right, one by one"))?;
 
-    let step = Instant::now();
     let mut stream = Vec::new();
     for piece in plan.pieces() {
         match piece {
@@ -106,36 +175,43 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             Piece::Clip(clip) => stream.extend_from_slice(&sounds[clip]),
         }
     }
-    let heard = run_stream(&model, &model_file, &stream)?;
+    let heard = run_stream(model, &file, &stream)?;
     let rate = sample_rate as f32;
     let truth: Vec<TruthSpan<'_>> = plan
         .placed()
         .iter()
         .map(|clip| TruthSpan { start: clip.start as f32 / rate, end: clip.end as f32 / rate, label: &clip.label })
         .collect();
-    let picture = dir.join("listen.svg");
-    heard.plot(&picture, "Tidegate hears the 24 shipped clips", &stream, &truth)?;
+    heard.plot(&dir.join("listen.svg"), "Tidegate hears 24 clips", &stream, &truth)?;
     let events = heard.events.iter();
     let events: Vec<Event> =
         events.map(|event| Event { label: event.label, at_sample: (event.seconds * rate).round() as u64 }).collect();
     let StreamScore { keywords, right, wrong, false_alarms, seconds, .. } = score(&events, &plan, &labels);
-    heard.print(out)?;
+    prepare_wav(&dir.join("stream.wav"), &Audio { sample_rate, samples: stream })?.keep()?;
+    if !log.is_json {
+        heard.print(log.out)?;
+    }
     let scored =
         format!("{seconds:.0} s: {right} of {keywords} keywords right, {wrong} wrong, {false_alarms} false alarms");
-    print(out, "listen", step, &format!("{scored}; drawn in {}", picture.display()))?;
-
-    let step = Instant::now();
-    let heard = firmware(&root, out)?;
-    print(out, "firmware", step, &heard)
+    log.step("listen", &format!("{scored}; stream.wav, drawn in listen.svg"))?;
+    Ok(heard)
 }
 
-fn print(out: &mut dyn Write, what: &str, since: Instant, text: &str) -> Outcome {
-    writeln!(out, "{what:<9} {:6.2} s  {text}", since.elapsed().as_secs_f64())?;
-    Ok(out.flush()?)
+/// The clone of the repository that has the current folder.
+fn clone() -> Option<PathBuf> {
+    let here = env::current_dir().ok()?;
+    here.ancestors().find(|folder| folder.join(RECORD).is_file()).map(Path::to_owned)
 }
+
+/// The record of the firmware's output.
+const RECORD: &str = "firmware-examples/expected/kws_stream.run";
 
 /// Builds and runs the firmware under QEMU. Returns the events it detected, or how to install what is missing.
-fn firmware(root: &Path, out: &mut dyn Write) -> Result<String, Failure> {
+fn firmware(log: &mut Log<'_>) -> Result<String, Failure> {
+    let Some(root) = clone() else {
+        let how = "left out: its source is in the repository; in a clone of that, the demo runs it in QEMU";
+        return Ok(how.to_owned());
+    };
     let runs = |program: &str, args: &[&str]| {
         Command::new(program).args(args).output().is_ok_and(|done| done.status.success())
     };
@@ -148,10 +224,11 @@ fn firmware(root: &Path, out: &mut dyn Write) -> Result<String, Failure> {
     if !installed {
         return Ok(format!("left out: the Rust target is missing (rustup target add {FIRMWARE_TARGET})"));
     }
-    writeln!(out, "firmware           building for a Cortex-M4F, then QEMU: some minutes the first time")?;
-    out.flush()?;
-    let folder = root.join("firmware-examples");
-    let record = folder.join("expected").join("kws_stream.run");
+    if !log.is_json {
+        writeln!(log.out, "firmware           building for a Cortex-M4F, then QEMU: some minutes the first time")?;
+        log.out.flush()?;
+    }
+    let (folder, record) = (root.join("firmware-examples"), root.join(RECORD));
     let expected = fs::read_to_string(&record).map_err(|error| Failure::of(&record, error))?;
     let mut cargo = Command::new("cargo");
     cargo.args(["run", "--release", "--locked", "--features", "dsp", "--bin", "kws_stream"]).current_dir(&folder);

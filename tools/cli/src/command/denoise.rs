@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
 use tidegate::Numeric;
 use tidegate_model::backend::{Engine, check_memory};
 use tidegate_model::budget::TooCostly;
@@ -13,8 +14,8 @@ use tidegate_model::load::{self, ImageBuffer, Settings};
 use tidegate_tools::plot::{Noise, noise};
 use tidegate_tools::progress::bar;
 
-use super::args::{Backend, numeric};
-use super::{Failure, Outcome, check_outputs};
+use super::args::{Backend, JsonArg, numeric};
+use super::{Failure, Outcome, check_outputs, check_plot};
 
 /// Longest part of a sound that calibrates integers, in seconds.
 const CALIBRATED: usize = 30;
@@ -26,9 +27,8 @@ const CALIBRATED: usize = 30;
   gtcrn MODEL             GTCRN, 16 kHz
   rnnoise MODEL           RNNoise 0.1, 48 kHz
 
-Example:
-  tidegate denoise tests/rnnoise/noisy.wav clean.wav --recipe rnnoise tests/rnnoise/weights.rnn \\
-      --plot clean.svg")]
+Example, in the folder of `tidegate demo --keep .`:
+  tidegate denoise noisy.wav clean.wav --recipe rnnoise weights.rnn --plot clean.svg")]
 pub struct Args {
     /// Sound to read (.wav, .flac), mono, 16 bits, at the sample rate of the recipe
     input: PathBuf,
@@ -49,12 +49,15 @@ pub struct Args {
     /// Backend that runs the networks
     #[arg(long, value_enum, default_value_t)]
     backend: Backend,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let (recipe, models) = args.recipe()?;
     let read = [&args.input].into_iter().chain(&args.calibrate).chain(models).map(PathBuf::as_path);
     check_outputs(&[Some(&args.output), args.plot.as_ref()], &read.collect::<Vec<_>>())?;
+    check_plot(args.plot.as_ref())?;
     let facts = recipe.facts();
     let noisy = read_audio_at(&args.input, facts.sample_rate)?;
     let images = args.images(recipe, models, &noisy)?;
@@ -79,6 +82,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     written.keep()?;
     let mut numerics: Vec<&str> =
         images.iter().map(|image| Ok(image.model()?.numeric().name())).collect::<Result<_, Failure>>()?;
+    if args.json.json {
+        let value = json!({
+            "input": args.input, "output": args.output, "recipe": facts.name, "seconds": noisy.seconds(),
+            "numerics": numerics, "late_samples": facts.late,
+        });
+        writeln!(out, "{value}")?;
+        return Ok(());
+    }
     numerics.dedup();
     let (input, output, seconds) = (args.input.display(), args.output.display(), noisy.seconds());
     writeln!(out, "{input} -> {output}: {seconds:.1} s, {} in {}", facts.name, numerics.join(" and "))?;

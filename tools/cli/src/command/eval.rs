@@ -11,7 +11,7 @@ use tidegate_model::runner::{classify, score_stream};
 use tidegate_model::score::{Confusion, StreamScore, best};
 use tidegate_tools::progress::bar;
 
-use super::args::{ModelArgs, parse_schedule};
+use super::args::{JsonArg, ModelArgs, parse_schedule};
 use super::sound::{front_end_of, joined, labels_of, schedule_text, scheduled};
 use super::{Failure, Outcome};
 
@@ -23,9 +23,9 @@ use super::{Failure, Outcome};
 ///
 /// For a model with a single label, all other labels of the index count as one other class.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
-  tidegate eval assets/hello_edge/GRU_S.pb --index assets/speech_commands/index.csv
-  tidegate eval gru_s.tgi --index clips.csv --stream --seed 7 --json")]
+#[command(after_help = "Examples, in the folder of `tidegate demo --keep .`:
+  tidegate eval gru_s.tgi --index speech_commands/index.csv
+  tidegate eval GRU_S.pb --index speech_commands/index.csv --stream --seed 7 --json")]
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
@@ -41,9 +41,8 @@ pub struct Args {
     /// Schedule that replaces that of the model, for the stream
     #[arg(long, value_name = "endless|FRAMES/EVERY", value_parser = parse_schedule, requires = "stream")]
     schedule: Option<canonical::Schedule>,
-    /// Print one JSON value on standard output
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 /// Maximum number of classes, because a confusion matrix has a count for each pair.
@@ -125,7 +124,7 @@ fn clip_by_clip(args: &Args, model: Model<'_>, labeled: &Labeled, out: &mut dyn 
     }
     drop(progress);
     let accuracy = confusion.accuracy();
-    if args.json {
+    if args.json.json {
         writeln!(out, "{}", serde_json::to_string(&accuracy)?)?;
     } else {
         write!(out, "{confusion}")?;
@@ -152,7 +151,7 @@ fn stream(args: &Args, model: &Model<'_>, clips: &[Clip], out: &mut dyn Write) -
             .map_err(|error| Failure::of(file, error))
     };
     let score = scored(&engine, "stream")?;
-    if args.json {
+    if args.json.json {
         writeln!(out, "{}", serde_json::to_string(&score)?)?;
         return Ok(());
     }

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+use serde_json::{Value, json};
 use tidegate::Numeric;
 use tidegate_model::canonical::{MAX_FILE_BYTES, Tensor, read_bounded};
 use tidegate_model::data::{DataError, is_audio, one_line, prepare_tensors, read_tensors};
 use tidegate_model::error::ImportError;
 use tidegate_model::format::{is_onnx, onnx};
 use tidegate_model::load::{self, LoadError};
+use tidegate_model::output::Pending;
 
-use super::args::ModelArgs;
-use super::{Failure, Outcome, row_text};
+use super::args::{JsonArg, ModelArgs};
+use super::{Failure, Outcome, row_text, tensor_json};
 
 /// Whether a file is an ONNX graph.
 pub fn is_graph(file: &Path) -> Result<bool, Failure> {
@@ -29,7 +31,7 @@ pub fn is_graph(file: &Path) -> Result<bool, Failure> {
 }
 
 /// Runs the graph on the tensors in `input`. Writes its outputs, or prints them.
-pub fn run(model: &ModelArgs, input: &Path, output: Option<&Path>, out: &mut dyn Write) -> Outcome {
+pub fn run(model: &ModelArgs, input: &Path, output: Option<&Path>, json: &JsonArg, out: &mut dyn Write) -> Outcome {
     let file = &model.file;
     if is_audio(input) {
         return Err(Failure::of(input, "an ONNX graph takes tensors by their names: give a .safetensors or .npz"));
@@ -59,12 +61,17 @@ pub fn run(model: &ModelArgs, input: &Path, output: Option<&Path>, out: &mut dyn
     let engine = model.engine(&image.model()?)?;
     let outputs = interface.run(&engine, &tensors).map_err(|error| Failure::of(input, error))?;
     for note in imported.notes {
-        writeln!(out, "{}", one_line(&note))?;
+        eprintln!("note: {}: {}", file.display(), one_line(&note));
     }
-    match output {
-        Some(output) => Ok(prepare_tensors(output, &outputs)?.keep()?),
-        None => print(&outputs, out),
+    let written = output.map(|output| prepare_tensors(output, &outputs)).transpose()?;
+    if json.json {
+        let outputs: Vec<Value> = outputs.iter().map(|(name, tensor)| tensor_json(name, tensor)).collect();
+        // A graph has no steps of its own, and no labels.
+        writeln!(out, "{}", json!({ "steps": null, "outputs": outputs, "labels": [] }))?;
+    } else if written.is_none() {
+        print(&outputs, out)?;
     }
+    Ok(written.map_or(Ok(()), Pending::keep)?)
 }
 
 /// Prints every tensor, with a line for each row of its last dimension.

@@ -3,20 +3,33 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+use tidegate_model::canonical::{Architecture, Node, Port};
 use tidegate_model::load;
 
-use super::args::SettingArgs;
-use super::{Outcome, check_outputs, layers, print_notes};
+use super::args::{JsonArg, SettingArgs};
+use super::{Outcome, check_extension, check_outputs, layers, print_notes};
 
 /// Converts a foreign model to a canonical model (safetensors)
 ///
-/// Reads frozen TensorFlow 1 graphs (.pb), TensorFlow checkpoints (prefix, index file or folder), Keras models and
-/// weights (.h5, .keras), PyTorch state dicts (.pt, .pth, .safetensors), ONNX (.onnx), TFLite (.tflite), RTNeural and
-/// GuitarML (.json), Neural Amp Modeler (.nam), RNNoise weights (.rnn) and canonical models.
+/// Reads, by their content:
+///
+/// - ONNX (.onnx)
+/// - TFLite (.tflite), and wake words of ESPHome (.json beside the .tflite)
+/// - Keras models and weights (.keras, .h5, .hdf5, .weights.h5)
+/// - PyTorch state dicts (.pt, .pth, .bin, .safetensors, .json)
+/// - frozen TensorFlow graphs (.pb)
+/// - TensorFlow checkpoints (.ckpt: their prefix, their .index or their folder)
+/// - RTNeural and AIDA-X (.json, .aidax), GuitarML (.json), Neural Amp Modeler (.nam)
+/// - RNNoise weights (.rnn, or text)
+/// - canonical models (.safetensors)
+///
+/// A file that holds only weights, whose architecture the names of its tensors do not show, needs --arch.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
-  tidegate import assets/hello_edge/GRU_S.pb -o gru_s.safetensors
-  tidegate import keywords.ckpt --arch arch.json -o keywords.safetensors")]
+#[command(verbatim_doc_comment)]
+#[command(after_help = "Examples, in the folder of `tidegate demo --keep .`:
+  tidegate import GRU_S.pb -o spotter.safetensors
+  tidegate import weights.rnn -o rnnoise.safetensors --labels none")]
 pub struct Args {
     /// The trained model
     model: PathBuf,
@@ -25,14 +38,37 @@ pub struct Args {
     output: PathBuf,
     #[command(flatten)]
     settings: SettingArgs,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let read: Vec<&Path> = std::iter::once(args.model.as_path()).chain(args.settings.files()).collect();
     check_outputs(&[Some(&args.output)], &read)?;
+    let image = args.output.display();
+    let advice = format!(
+        "import writes models, and .tgi is an image: give `tidegate pack {} -o {image}`, or -o {}",
+        args.model.display(),
+        args.output.with_extension("safetensors").display()
+    );
+    check_extension(&args.output, "tgi", advice)?;
     let loaded = load::canonical(&args.model, &args.settings.settings())?;
     loaded.model.save(&args.output)?;
-    print_notes(&args.model, &loaded, out)?;
+    print_notes(&args.model, &loaded);
+    if args.json.json {
+        let Architecture { source, nodes, inputs, outputs, labels, schedule, .. } = &loaded.model.architecture;
+        let layer = |node: &Node| json!({ "name": node.name, "cell": node.cell, "input": node.input_size, "output": node.output_size });
+        let port = |port: &Port| json!({ "name": port.name, "size": port.size });
+        let value = json!({
+            "model": args.model, "output": args.output, "source": source,
+            "layers": nodes.iter().map(layer).collect::<Vec<_>>(),
+            "inputs": inputs.iter().map(port).collect::<Vec<_>>(),
+            "outputs": outputs.iter().map(port).collect::<Vec<_>>(),
+            "labels": labels, "schedule": schedule,
+        });
+        writeln!(out, "{value}")?;
+        return Ok(());
+    }
     writeln!(out, "{} -> {}: {}", args.model.display(), args.output.display(), layers(&loaded.model))?;
     Ok(())
 }

@@ -18,18 +18,16 @@ use tidegate_tools::grouped;
 use tidegate_tools::plot::memory_map;
 
 use super::args::{ModelArgs, StreamArg};
-use super::sound::schedule_text;
+use super::sound::{schedule_json, schedule_text};
 use super::{Failure, Outcome, check_outputs};
 
 /// Shows layers, flash, RAM, multiply-accumulates, labels and front end of a model
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_help = "Examples, in the folder of `tidegate demo --keep .`:
   tidegate inspect gru_s.tgi
-  tidegate inspect assets/hello_edge/LSTM_S.pb --numeric f16 --json
-  tidegate inspect keywords_int8.tflite
-  tidegate inspect keywords.ckpt --arch arch.json
-  tidegate inspect kws.tgi --for cortex-m4 --mhz 120 --plot memory.svg
-  tidegate inspect kws.tgi --c-header kws.h --c-array kws.c")]
+  tidegate inspect GRU_S.pb --numeric f16 --json
+  tidegate inspect gru_s.tgi --for cortex-m4 --mhz 120 --plot memory.svg
+  tidegate inspect gru_s.tgi --c-header kws.h --c-array kws.c")]
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
@@ -76,7 +74,7 @@ fn positive(text: &str) -> Result<f64, String> {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let (image, _) = args.model.load_streamed(&args.stream)?;
+    let image = args.model.load_as_packed(&args.stream)?;
     let model = image.model()?;
     let stem = args.model.file.file_stem().unwrap_or_default().to_string_lossy();
     let DeviceArgs { core, mhz, every, plot } = &args.device;
@@ -274,10 +272,6 @@ fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
         .collect();
     let [state, scratch, sound, means] = ram_bytes(model);
     let front_end = model.front_end().map(|front_end| canonical::Mfcc::from(front_end.settings()));
-    let schedule = match model.schedule() {
-        Schedule::Endless => json!("endless"),
-        Schedule::Windows { frames, every } => json!({ "windows": { "frames": frames, "every": every } }),
-    };
     let detector = model.detector().map(|detector| {
         let labels: Vec<Value> = (0..detector.label_count())
             .filter_map(|label| detector.label(label))
@@ -306,7 +300,7 @@ fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
         "labels": model.labels().collect::<Vec<_>>(),
         "front_end": front_end,
         "front_end_scale": model.front_end().and_then(Mfcc::scale),
-        "schedule": schedule,
+        "schedule": schedule_json(model.schedule()),
         "detector": detector,
     })
 }

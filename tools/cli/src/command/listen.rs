@@ -3,21 +3,21 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
 use tidegate_model::backend::Engine;
 use tidegate_model::canonical;
 use tidegate_model::data::read_audio_at;
 use tidegate_model::runner;
 use tidegate_tools::plot::{EventMark, Timeline, TruthSpan, timeline};
 
-use super::args::{ModelArgs, parse_schedule};
-use super::sound::{front_end_of, labels_of, schedule_text, scheduled};
-use super::{Failure, Outcome, check_outputs};
+use super::args::{JsonArg, ModelArgs, parse_schedule};
+use super::sound::{front_end_of, labels_of, schedule_json, schedule_text, scheduled};
+use super::{Failure, Outcome, check_outputs, check_plot};
 
 /// Detects labels in a sound: prints a line for each event, and draws a timeline
 #[derive(clap::Args)]
-#[command(after_help = "Example:
-  tidegate listen assets/hello_edge/GRU_S.pb \\
-      --wav assets/speech_commands/yes/022cd682_nohash_0.flac --plot yes.svg")]
+#[command(after_help = "Example, in the folder of `tidegate demo --keep .`:
+  tidegate listen gru_s.tgi --wav stream.wav --plot stream.svg")]
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
@@ -30,10 +30,13 @@ pub struct Args {
     /// Schedule that replaces that of the model
     #[arg(long, value_name = "endless|FRAMES/EVERY", value_parser = parse_schedule)]
     schedule: Option<canonical::Schedule>,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     check_outputs(&[args.plot.as_ref()], &[&args.model.file, &args.wav])?;
+    check_plot(args.plot.as_ref())?;
     let image = args.model.load()?;
     let model = scheduled(image.model()?, args.schedule, &args.model.file)?;
     let mfcc = front_end_of(&model, &args.model.file)?;
@@ -41,6 +44,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let heard = run_stream(args.model.engine(&model)?, &args.model.file, &audio.samples)?;
     if let Some(file) = &args.plot {
         heard.plot(file, &args.wav.display().to_string(), &audio.samples, &[])?;
+    }
+    if args.json.json {
+        let value = json!({
+            "sound": args.wav, "seconds": audio.seconds(), "schedule": schedule_json(model.schedule()),
+            "decisions": heard.decisions.len(), "threshold": heard.threshold, "events": heard.events_json(),
+        });
+        writeln!(out, "{value}")?;
+        return Ok(());
     }
     let (decisions, seconds, schedule) = (heard.decisions.len(), audio.seconds(), schedule_text(model.schedule()));
     writeln!(out, "{}: {seconds:.1} s, {decisions} decisions, {schedule}", args.wav.display())?;
@@ -98,6 +109,12 @@ pub fn run_stream<'m>(engine: impl Into<Engine<'m>>, file: &Path, samples: &[i16
 }
 
 impl Heard {
+    /// The events for programs.
+    pub fn events_json(&self) -> Vec<Value> {
+        let event = |event: &EventMark| json!({ "seconds": event.seconds, "label": self.labels.get(event.label), "score": event.score });
+        self.events.iter().map(event).collect()
+    }
+
     /// Prints a line for every event.
     pub fn print(&self, out: &mut dyn Write) -> Outcome {
         for event in &self.events {

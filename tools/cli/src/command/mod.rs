@@ -3,6 +3,7 @@
 mod args;
 pub mod bench;
 mod calibrate;
+pub mod completions;
 pub mod demo;
 pub mod denoise;
 pub mod eval;
@@ -11,6 +12,8 @@ pub mod import;
 mod inputs;
 pub mod inspect;
 pub mod listen;
+pub mod man;
+pub mod new;
 pub mod pack;
 pub mod run;
 mod sound;
@@ -19,10 +22,12 @@ pub mod zoo;
 
 use std::error::Error;
 use std::fmt;
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use tidegate_model::canonical::Canonical;
+use serde_json::{Value, json};
+use tidegate_model::canonical::{Canonical, Tensor};
 use tidegate_model::data::one_line;
 use tidegate_model::format::{Assumption, checkpoint::index_of};
 use tidegate_model::load::Loaded;
@@ -96,24 +101,59 @@ fn check_outputs(outputs: &[Option<&PathBuf>], inputs: &[&Path]) -> Outcome {
     Ok(())
 }
 
-/// Prints the notes on an import, and the source of the labels. Assumptions go to standard error.
-fn print_notes(model: &Path, loaded: &Loaded, out: &mut dyn Write) -> Outcome {
+/// Creates a folder, unless it exists.
+fn make_folder(folder: &Path) -> Outcome {
+    if folder.exists() && !folder.is_dir() {
+        return Err(Failure::of(folder, "is a file, but a folder is needed: give another name"));
+    }
+    fs::create_dir_all(folder).map_err(|error| Failure::of(folder, format!("cannot be created: {error}")))
+}
+
+/// Refuses a picture in another format than SVG.
+fn check_plot(plot: Option<&PathBuf>) -> Outcome {
+    let Some(plot) = plot else { return Ok(()) };
+    match plot.extension() {
+        Some(extension) if !extension.eq_ignore_ascii_case("svg") => {
+            let svg = plot.with_extension("svg").display().to_string();
+            let reason = format!(
+                "pictures are SVG, which browsers show: give --plot {svg}; for another format, convert it with \
+                 `rsvg-convert {svg} -o {}`",
+                plot.display()
+            );
+            Err(Failure::of(plot, reason))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses an output whose name has the extension of another kind of file.
+fn check_extension(output: &Path, other: &str, reason: impl fmt::Display) -> Outcome {
+    match output.extension() {
+        Some(extension) if extension.eq_ignore_ascii_case(other) => Err(Failure::of(output, reason)),
+        _ => Ok(()),
+    }
+}
+
+/// Prints the notes on an import to standard error.
+fn print_notes(model: &Path, loaded: &Loaded) {
+    let model = model.display();
     for Assumption { what, option } in &loaded.assumptions {
-        eprintln!("note: {}: {what}; to change this, give {option}", model.display());
+        eprintln!("note: {model}: {}; to change this, give {option}", one_line(what));
     }
     for note in &loaded.notes {
-        writeln!(out, "{}", one_line(note))?;
+        eprintln!("note: {model}: {}", one_line(note));
     }
-    if let Some(file) = &loaded.labels_from {
-        writeln!(out, "{} labels from {}", loaded.model.architecture.labels.len(), file.display())?;
-    }
-    Ok(())
 }
 
 /// The layers of a model, as in `gru 154, dense 12`.
 fn layers(model: &Canonical) -> String {
     let layers = model.architecture.nodes.iter().map(|node| format!("{} {}", node.cell, node.output_size));
     layers.collect::<Vec<_>>().join(", ")
+}
+
+/// An output for programs.
+fn tensor_json(name: &str, tensor: &Tensor) -> Value {
+    json!({ "name": name, "shape": tensor.shape, "values": tensor.data })
 }
 
 /// A row of an output.

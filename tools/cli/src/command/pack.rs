@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use serde_json::json;
 use tidegate::{Layout, Model, Numeric};
 use tidegate_model::canonical::Canonical;
 use tidegate_model::compare::Comparison;
@@ -13,21 +14,21 @@ use tidegate_model::quantize::{Goal, Ranges, Report, StandIn, is_poor, weakest, 
 use tidegate_tools::grouped;
 use tidegate_tools::report::page;
 
-use super::args::{SettingArgs, numeric};
+use super::args::{JsonArg, PACKED, SettingArgs, numeric};
 use super::calibrate::{Calibration, RangeArg, decisions, parse_range, rules};
-use super::{Failure, Outcome, check_outputs, print_notes};
+use super::{Failure, Outcome, check_extension, check_outputs, print_notes};
 
 /// Packs a model into a flash image
 ///
 /// Reads canonical models and every format of `import`. Integer ranges are taken from the calibration data; the effect
 /// on each layer is reported.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
-  tidegate pack assets/hello_edge/GRU_S.pb -o gru_s.tgi
-  tidegate pack gru_s.safetensors -o gru_s.tgi --calibrate clips.csv --evaluate others.csv
-  tidegate pack gru_s.safetensors -o gru_s.tgi --range gru.hidden:mse --report gru_s.html
-  tidegate pack keywords_int8.tflite -o keywords.tgi --for cortex-m4
-  tidegate pack gru_s.safetensors -o gru_s.tgi --numeric f16 --schedule 25/6 --threshold 0.9")]
+#[command(after_help = "Examples, in the folder of `tidegate demo --keep .`:
+  tidegate pack GRU_S.pb -o spotter.tgi
+  tidegate pack GRU_S.pb -o spotter.tgi --for cortex-m4 --report spotter.html \\
+      --calibrate speech_commands/index.csv --evaluate speech_commands/index.csv
+  tidegate pack GRU_S.pb -o spotter.tgi --range gru.hidden:mse --keep gru=16
+  tidegate pack GRU_S.pb -o spotter.tgi --numeric f16 --schedule 25/6 --threshold 0.9")]
 pub struct Args {
     /// The canonical or foreign model
     model: PathBuf,
@@ -70,6 +71,8 @@ pub struct Args {
     layout: Layout,
     #[command(flatten)]
     settings: SettingArgs,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 /// `lstm=16`.
@@ -108,9 +111,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let read = read.into_iter().flatten().map(PathBuf::as_path);
     let read: Vec<&Path> = read.chain(args.settings.files()).collect();
     check_outputs(&[Some(&args.output), args.report.as_ref()], &read)?;
+    let advice = format!(
+        "pack writes images: give -o {}, or `tidegate import {} -o {}` for a model",
+        args.output.with_extension("tgi").display(),
+        args.model.display(),
+        args.output.display()
+    );
+    check_extension(&args.output, "safetensors", advice)?;
     let loaded = load::canonical(&args.model, &args.settings.settings())?;
     let model = &loaded.model;
-    let numeric = args.numeric.unwrap_or_else(|| model.architecture.numeric_or(Numeric::I8x16));
+    let numeric = args.numeric.unwrap_or_else(|| model.architecture.numeric_or(PACKED));
     let layout = args.layout;
     let measured = numeric.needs_ranges();
     let (image, report) = if measured {
@@ -161,7 +171,15 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if let (Some(report), None) = (&report, &args.calibrate) {
         eprintln!("note: calibrated on {}; use --calibrate to give your own input", report.source);
     }
-    print_notes(&args.model, &loaded, out)?;
+    print_notes(&args.model, &loaded);
+    if args.json.json {
+        let value = json!({
+            "model": args.model, "output": args.output, "bytes": image.bytes().len(), "numeric": numeric.name(),
+            "layout": layout.name(), "report": report.map(|report| report.json),
+        });
+        writeln!(out, "{value}")?;
+        return Ok(());
+    }
     if let Some(report) = report {
         write!(out, "{}", report.text)?;
     }
@@ -217,6 +235,26 @@ struct ReportTexts {
     json: serde_json::Value,
 }
 
+/// The data of `--calibrate`, or its substitute.
+pub fn calibration(
+    given: Option<&Path>,
+    model: &Canonical,
+    file: &Path,
+    numeric: Numeric,
+    layout: Layout,
+) -> Result<Calibration, Failure> {
+    match given {
+        Some(data) if data.as_os_str() != NOISE => Calibration::read(data, model, file),
+        Some(_) if StandIn::of(model) != StandIn::Noise => Err(Failure::of(file, NOT_NOISE)),
+        None if StandIn::of(model) == StandIn::Noise => {
+            // If the model has no integer form at all, data would not help.
+            load::packed_with(file, model, numeric, &Ranges::default(), layout)?;
+            Err(Failure::of(file, WITHOUT_DATA))
+        }
+        _ => Calibration::stand_in(model, file),
+    }
+}
+
 /// Packs an integer image and reports its errors.
 fn integers(
     args: &Args,
@@ -225,16 +263,7 @@ fn integers(
     layout: Layout,
 ) -> Result<(ImageBuffer, ReportTexts), Failure> {
     let goal = args.goal(model, numeric)?;
-    let calibration = match &args.calibrate {
-        Some(data) if data.as_os_str() != NOISE => Calibration::read(data, model, &args.model)?,
-        Some(_) if StandIn::of(model) != StandIn::Noise => return Err(Failure::of(&args.model, NOT_NOISE)),
-        None if StandIn::of(model) == StandIn::Noise => {
-            // If the model has no integer form at all, data would not help.
-            load::packed_with(&args.model, model, numeric, &Ranges::default(), layout)?;
-            return Err(Failure::of(&args.model, WITHOUT_DATA));
-        }
-        _ => Calibration::stand_in(model, &args.model)?,
-    };
+    let calibration = calibration(args.calibrate.as_deref(), model, &args.model, numeric, layout)?;
     let seen = calibration.seen(model, &args.model)?;
     let rules = rules(&args.range, &seen)?;
     let ranges = calibration.choose(model, numeric, seen.ranges(&rules, model), &rules, &goal, &args.model)?;

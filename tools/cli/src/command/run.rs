@@ -1,10 +1,10 @@
 //! `run`: a model on an input file.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
 use tidegate::{Model, Schedule};
 use tidegate_model::canonical::Tensor;
 use tidegate_model::data::{DataError, one_line, prepare_tensors};
@@ -12,9 +12,9 @@ use tidegate_model::output::{Pending, prepare};
 use tidegate_model::runner;
 use tidegate_model::score::best;
 
-use super::args::{EndlessArg, ModelArgs, StreamArg};
+use super::args::{EndlessArg, JsonArg, ModelArgs, StreamArg};
 use super::inputs::read_inputs;
-use super::{Failure, Outcome, check_outputs, graph, row_text};
+use super::{Failure, Outcome, check_outputs, graph, row_text, tensor_json};
 
 /// Runs a model on a sequence, step by step, from a zero or saved state, with its schedule
 ///
@@ -31,13 +31,11 @@ use super::{Failure, Outcome, check_outputs, graph, row_text};
 /// For an ONNX graph, inputs and outputs are the tensors of the graph, including batches, states and sequence_lens. If
 /// the graph has no time dimension, the input has an additional first dimension for the steps.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
-  tidegate run assets/hello_edge/GRU_S.pb \\
-      --input assets/speech_commands/yes/022cd682_nohash_0.flac
-  tidegate run gru_s.tgi --input features.npy --output posteriors.npy --state-out later.state
-  tidegate run gru_s.tgi --input more.npy --state-in later.state
-  tidegate run model.onnx --input in.safetensors --output out.safetensors
-  tidegate run both.pt --arch arch.json --window 98 --input features.npy")]
+#[command(after_help = "Examples, in the folder of `tidegate demo --keep .`:
+  tidegate run gru_s.tgi --input speech_commands/yes/022cd682_nohash_0.flac
+  tidegate run gru_s.tgi --input stream.wav --output posteriors.npy --state-out later.state
+  tidegate run gru_s.tgi --input stream.wav --state-in later.state --json
+  tidegate run GRU_S.pb --backend scalar --input speech_commands/yes/022cd682_nohash_0.flac")]
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
@@ -60,6 +58,8 @@ pub struct Args {
     state_out: Option<PathBuf>,
     #[command(flatten)]
     endless: EndlessArg,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
@@ -75,7 +75,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             let reason = "is an ONNX graph, which runs as it is: pack it to use --stream";
             return Err(Failure::of(&args.model.file, reason));
         }
-        return graph::run(&args.model, &args.input, args.output.as_deref(), out);
+        return graph::run(&args.model, &args.input, args.output.as_deref(), &args.json, out);
     }
     let (image, ports) = args.model.load_streamed(&args.stream)?;
     let model = image.model()?;
@@ -97,11 +97,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         ),
         _ => Failure::of(&args.input, error),
     })?;
-    let outputs: BTreeMap<String, Tensor> = model
-        .outputs()
-        .zip(sequence.outputs)
-        .map(|(port, data)| (port.name.to_owned(), rows(data, port.size)))
-        .collect();
+    let outputs = model.outputs().zip(sequence.outputs);
+    let outputs: Vec<(String, Tensor)> =
+        outputs.map(|(port, data)| (port.name.to_owned(), rows(data, port.size))).collect();
     // No file appears before all are written.
     let mut files = Vec::new();
     if let Some(file) = &args.layers {
@@ -113,9 +111,15 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if let Some(file) = &args.state_out {
         files.push(prepare(file, |file| file.write_all(&sequence.state))?);
     }
-    match &args.output {
-        Some(file) => files.push(prepare_tensors(file, &outputs)?),
-        None => print(&model, &outputs, &sequence.steps, out)?,
+    if let Some(file) = &args.output {
+        files.push(prepare_tensors(file, &outputs.iter().cloned().collect())?);
+    }
+    if args.json.json {
+        let classes: Vec<&str> = model.labels().collect();
+        let outputs: Vec<Value> = outputs.iter().map(|(name, tensor)| tensor_json(name, tensor)).collect();
+        writeln!(out, "{}", json!({ "steps": sequence.steps, "outputs": outputs, "labels": classes }))?;
+    } else if args.output.is_none() {
+        print(&model, &outputs, &sequence.steps, out)?;
     }
     files.into_iter().try_for_each(Pending::keep)?;
     Ok(())
@@ -125,7 +129,8 @@ fn rows(data: Vec<f32>, size: usize) -> Tensor {
     Tensor { shape: vec![data.len() / size.max(1), size], data }
 }
 
-fn print(model: &Model<'_>, outputs: &BTreeMap<String, Tensor>, steps: &[usize], out: &mut dyn Write) -> Outcome {
+/// Prints the outputs in the order of the model.
+fn print(model: &Model<'_>, outputs: &[(String, Tensor)], steps: &[usize], out: &mut dyn Write) -> Outcome {
     if steps.is_empty() {
         let remedy = if model.schedule() == Schedule::Endless { "" } else { "; --endless runs without windows" };
         writeln!(out, "no output: the input is shorter than the window of the model{remedy}")?;

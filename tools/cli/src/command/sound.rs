@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
 use tidegate::{Model, Schedule, front_end::Mfcc};
 use tidegate_model::canonical;
 use tidegate_model::data::read_audio_at;
@@ -32,6 +33,14 @@ pub fn schedule_text(schedule: Schedule) -> String {
         Schedule::Windows { frames, every } => {
             format!("windows of {frames} frames every {every}, {} states in turn", schedule.states())
         }
+    }
+}
+
+/// A schedule for programs: `"endless"`, or `{"windows": {"frames": 25, "every": 6}}`.
+pub fn schedule_json(schedule: Schedule) -> Value {
+    match schedule {
+        Schedule::Endless => json!("endless"),
+        Schedule::Windows { frames, every } => json!({ "windows": { "frames": frames, "every": every } }),
     }
 }
 

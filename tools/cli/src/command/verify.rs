@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use tidegate::front_end::Mfcc;
 use tidegate::internals::node::Node;
 use tidegate::{Numeric, Schedule};
 use tidegate_model::compare::{Comparison, Difference, common_layers};
@@ -11,12 +12,13 @@ use tidegate_model::data::read_index_files;
 use tidegate_model::drift::Drift;
 use tidegate_model::in_place::in_place;
 use tidegate_model::load::{self, Settings};
+use tidegate_model::quantize::LEAST_SNR_DB;
 use tidegate_tools::plot::{Curves, curves};
 
-use super::args::{ArchArgs, Backend, EndlessArg, StreamArg};
+use super::args::{ArchArgs, Backend, EndlessArg, JsonArg, StreamArg};
 use super::inputs::read_inputs;
 use super::sound::{front_end_of, stream_features};
-use super::{Failure, Outcome, check_outputs};
+use super::{Failure, Outcome, check_outputs, check_plot};
 
 /// Compares an image with the model that it was packed from, layer by layer, on an input
 ///
@@ -25,12 +27,9 @@ use super::{Failure, Outcome, check_outputs};
 /// output, and the number of saturated integers. The clips of an index are joined into one stream, as in
 /// `eval --stream`. An hour of sound shows whether errors accumulate.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
-  tidegate verify gru_s.tgi --against assets/hello_edge/GRU_S.pb \\
-      --input assets/speech_commands/yes/022cd682_nohash_0.flac
-  tidegate verify keywords.tgi --against keywords.ckpt --arch arch.json --input features.npy
-  tidegate verify gru_s.tgi --against assets/hello_edge/GRU_S.pb \\
-      --index assets/speech_commands/index.csv --plot drift.svg")]
+#[command(after_help = "Examples, in the folder of `tidegate demo --keep .`:
+  tidegate verify gru_s.tgi --against GRU_S.pb --input speech_commands/yes/022cd682_nohash_0.flac
+  tidegate verify gru_s.tgi --against GRU_S.pb --index speech_commands/index.csv --plot drift.svg")]
 #[command(group(clap::ArgGroup::new("what").required(true).args(["input", "index"])))]
 pub struct Args {
     /// The packed image
@@ -57,16 +56,16 @@ pub struct Args {
     #[command(flatten)]
     endless: EndlessArg,
     /// Backend that runs image and model
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t = Backend::Scalar)]
     backend: Backend,
-    /// Print one JSON value on standard output
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let what = args.index.as_deref().or(args.input.as_deref()).unwrap_or(Path::new(""));
     check_outputs(&[args.plot.as_ref()], &[&args.image, &args.against, what])?;
+    check_plot(args.plot.as_ref())?;
     let (image, reference) = load_both(args)?;
     let (image, reference) = (image.model()?, reference.model()?);
     let inputs = match &args.index {
@@ -95,15 +94,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         return Err(Failure::of(what, format!("ends before the model gives an output: give {remedy}")));
     }
     if let Some(file) = &args.plot {
-        let settings = image.front_end().map(|mfcc| *mfcc.settings());
-        let minutes = settings.map(|of| f64::from(of.stride_len) / f64::from(of.sample_rate.max(1)) / 60.0);
         let title = format!("{} against {}", args.image.display(), args.against.display());
-        let x_label = if minutes.is_some() { "minutes" } else { "steps" };
-        let lines = drift.curves(minutes.unwrap_or(1.0));
-        curves(file, &Curves { title: &title, x_label, y_label: "signal to noise, dB", curves: &lines })?;
+        draw(file, &title, &drift, image.front_end())?;
     }
     let Comparison { layers, states, output, steps, .. } = &drift.whole;
-    if args.json {
+    if args.json.json {
         // JSON has no infinity: the ratio of equal values is null.
         let value = |of: &Difference| {
             let (error, ratio, saturation) = (of.max_abs_error, of.snr_db(), of.saturation());
@@ -130,6 +125,28 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         writeln!(out, "drawn in {}", file.display())?;
     }
     Ok(())
+}
+
+/// Draws the signal-to-noise ratios of layers, states and output over time.
+fn draw(file: &Path, title: &str, drift: &Drift, front_end: Option<&Mfcc<'_>>) -> Outcome {
+    /// Maximum number of seconds that are not drawn as minutes.
+    const SECONDS: f64 = 300.0;
+    let step = front_end.map(Mfcc::settings).map(|of| f64::from(of.stride_len) / f64::from(of.sample_rate.max(1)));
+    let (x_label, unit) = match step {
+        None => ("steps", 1.0),
+        Some(step) if step * drift.whole.steps as f64 > SECONDS => ("minutes", step / 60.0),
+        Some(step) => ("seconds", step),
+    };
+    let enough = format!("{LEAST_SNR_DB} dB: enough");
+    let drawing = Curves {
+        title,
+        x_label,
+        y_label: "signal to noise, dB",
+        curves: &drift.curves(unit),
+        levels: &[(LEAST_SNR_DB as f32, &enough)],
+        infinity: "equal",
+    };
+    Ok(curves(file, &drawing)?)
 }
 
 fn load_both(args: &Args) -> Result<(load::ImageBuffer, load::ImageBuffer), Failure> {

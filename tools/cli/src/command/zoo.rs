@@ -5,6 +5,7 @@ use std::io::Write;
 use serde_json::Value;
 use tidegate_tools::{grouped, zoo};
 
+use super::args::JsonArg;
 use super::{Failure, Outcome};
 
 /// Lists networks that people use, with their sizes, and says how to get each file
@@ -18,9 +19,8 @@ Nothing is downloaded. With a name, or a part of one, the command says where the
 pub struct Args {
     /// A name, or a part of one, of networks to describe
     name: Option<String>,
-    /// Print one JSON value on standard output
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
@@ -30,7 +30,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if found.is_empty() {
         return Err(Failure::new(format!("no network of the zoo has {part:?} in its name: `tidegate zoo` lists them")));
     }
-    if args.json {
+    if args.json.json {
         let whole: Vec<Value> = serde_json::from_str(zoo::JSON)?;
         let named = whole.into_iter().filter(|entry| found.iter().any(|of| entry["name"] == of.name));
         writeln!(out, "{}", serde_json::to_string_pretty(&named.collect::<Vec<_>>())?)?;

@@ -153,17 +153,21 @@ impl Canvas<'_> {
         })
     }
 
-    /// Draws vertical lines through panels (top and bottom), with the values from 0 to `end` below the last panel.
-    pub fn x_axis(&self, end: f32, label: &str, panels: &[(f32, f32)]) -> Result<(), DrawError> {
+    /// Draws vertical lines through panels (top and bottom) at these pixels, with their text below the last panel.
+    pub fn x_axis(
+        &self,
+        mut marks: impl Iterator<Item = (f32, String)>,
+        label: &str,
+        panels: &[(f32, f32)],
+    ) -> Result<(), DrawError> {
         let center = Look::anchored(HPos::Center);
         let bottom = panels.last().map_or(0.0, |panel| panel.1);
-        for (value, text) in marks(0.0, end, tick(end)) {
-            let x = x(value, end);
+        marks.try_for_each(|(x, text)| {
             for &(top, end) in panels {
                 self.line(&[(x, top), (x, if end == bottom { end + 5.0 } else { end })], GRID.stroke_width(4))?;
             }
-            self.text(&text, (x, bottom + 17.0), &QUIET, center)?;
-        }
+            self.text(&text, (x, bottom + 17.0), &QUIET, center)
+        })?;
         self.text(label, ((LEFT + RIGHT) / 2.0, bottom + 40.0), &QUIET, center)
     }
 
@@ -176,6 +180,11 @@ impl Canvas<'_> {
 /// The pixel of a value on the x axis, which ends at `end`.
 pub fn x(value: f32, end: f32) -> f32 {
     LEFT + (value / end).clamp(0.0, 1.0) * (RIGHT - LEFT)
+}
+
+/// The pixels of the marks of an x axis from 0 to `end`, with their text.
+pub fn x_marks(end: f32) -> impl Iterator<Item = (f32, String)> {
+    marks(0.0, end, tick(end)).map(move |(value, text)| (x(value, end), text))
 }
 
 /// The distance between marks for a range: at most 12 of them.

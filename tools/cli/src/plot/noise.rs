@@ -5,7 +5,7 @@ use std::path::Path;
 use plotters::prelude::Color;
 use tidegate_model::data::DataError;
 
-use super::canvas::{Canvas, DrawError, PALETTE, save, svg, x};
+use super::canvas::{Canvas, DrawError, PALETTE, save, svg, x, x_marks};
 use super::wave::{Wave, peak};
 
 /// The contents of the drawing.
@@ -53,7 +53,7 @@ fn draw(noise: &Noise<'_>) -> Result<String, DrawError> {
         let panels = [(of_noisy, of_noisy + WAVE), (of_clean, of_clean + WAVE), (of_gain, of_gain + GAIN)];
         let gain_y = |gain: f32| of_gain + GAIN * gain.clamp(LEAST, 0.0) / LEAST;
         canvas.y_axis([0.0, -15.0, -30.0, -45.0, LEAST].into_iter().map(|gain| (gain_y(gain), gain.to_string())))?;
-        canvas.x_axis(seconds, "seconds", &panels)?;
+        canvas.x_axis(x_marks(seconds), "seconds", &panels)?;
         for ((label, height), (top, _)) in
             [("noisy", WAVE), ("clean", WAVE), ("gain in dB", GAIN)].into_iter().zip(panels)
         {

@@ -34,7 +34,8 @@ fn a_sound_loses_its_noise_in_floats_and_in_integers() {
     assert!(samples(&here.read("scalar.wav")).iter().zip(&floats).all(|(a, b)| a.abs_diff(*b) <= 2));
 
     // Calibrated on the sound itself, on another one, and before.
-    let own = here.run(&[&["denoise", &noisy, "own.wav", "--numeric", "i8x16"][..], &recipe].concat());
+    let own = [&["denoise", &noisy, "own.wav", "--numeric", "i8x16"][..], &recipe].concat();
+    let own = here.command(&own).output().unwrap();
     let note = String::from_utf8(own.stderr).unwrap();
     assert!(own.status.success() && note.starts_with("note: ") && note.lines().count() == 1, "{note}");
     assert!(note.ends_with("noisy.wav: calibrates the integers too; --calibrate takes another sound\n"), "{note}");

@@ -173,7 +173,13 @@ fn the_page_of_integers_runs() {
     let (_, output) = page.split_once(">output ").unwrap();
     let (ratio, _) = output.split_once(" dB").unwrap();
     assert!(ratio.parse::<f64>().unwrap() > 25.0, "{ratio}");
-    assert!(String::from_utf8(here.read("drift.svg")).unwrap().contains("minutes"));
+    let drift = String::from_utf8(here.read("drift.svg")).unwrap();
+    assert!(["seconds", "30 dB: enough", "softmax, output"].iter().all(|text| drift.contains(text)), "{drift}");
+}
+
+#[test]
+fn the_page_of_new_runs() {
+    runs("docs/new.md", &[("keywords.keras", "tests/frameworks/keras3/keywords_conv1d.keras")]);
 }
 
 #[test]

@@ -7,12 +7,17 @@ mod denoise;
 mod device;
 mod docs;
 mod evaluated;
+mod help;
 mod hostile;
 mod integers;
 mod journey;
+mod json;
+mod labels;
+mod new;
 mod plot;
 mod streaming;
 mod wake_word;
+mod wrong;
 mod zoo;
 
 use std::fs;
@@ -21,11 +26,10 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// The lines of standard error other than notes on what an import assumes.
-fn without_assumptions(stderr: &[u8]) -> Vec<u8> {
+/// The lines of standard error other than notes.
+fn without_notes(stderr: &[u8]) -> Vec<u8> {
     let lines = stderr.split_inclusive(|&byte| byte == b'\n');
-    let assumed = |line: &str| line.starts_with("note: ") && line.contains("; to change this, give --");
-    lines.filter(|line| !assumed(&String::from_utf8_lossy(line))).flatten().copied().collect()
+    lines.filter(|line| !line.starts_with(b"note: ")).flatten().copied().collect()
 }
 
 /// A temporary folder in which the binary runs.
@@ -62,10 +66,17 @@ impl Workplace {
         command
     }
 
-    /// A run; standard error is without the notes on what an import assumes.
+    /// Standard error of a run that must succeed.
+    fn notes(&self, args: &[&str]) -> String {
+        let done = self.command(args).output().unwrap();
+        assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stderr).unwrap()
+    }
+
+    /// A run; standard error is without notes.
     fn run(&self, args: &[&str]) -> Output {
         let done = self.command(args).output().unwrap();
-        Output { stderr: without_assumptions(&done.stderr), ..done }
+        Output { stderr: without_notes(&done.stderr), ..done }
     }
 
     /// Standard output of a run that must succeed without output on standard error.

@@ -86,9 +86,58 @@ fn any_curves_are_drawn() {
     let hour = (0..120).map(|k| (k as f32 / 2.0, 55.0 + (k as f32).sin())).collect();
     let odd = vec![(0.0, f32::INFINITY), (1.0, f32::NAN), (2.0, -12.5)];
     let curves = [("lstm.cell_state".to_owned(), hour), ("<o> & \u{1}".to_owned(), odd), ("none".to_owned(), vec![])];
-    let svg = curves_svg(&Curves { title: "t", x_label: "minutes", y_label: "dB", curves: &curves });
+    let svg =
+        curves_svg(&Curves { title: "t", x_label: "minutes", y_label: "dB", curves: &curves, ..Curves::default() });
     assert!(svg.starts_with("<svg width=\"1200\" height=\"") && svg.ends_with("</svg>\n"));
     assert!(svg.contains("&lt;o&gt; &amp; \u{fffd}") && !svg.contains("NaN") && svg.contains("lstm.cell_state"));
-    let nothing = curves_svg(&Curves { title: "", x_label: "", y_label: "", curves: &[] });
+    let nothing = curves_svg(&Curves::default());
     assert!(!nothing.contains("NaN"));
+}
+
+/// Number of texts in a drawing.
+fn texts(svg: &str, text: &str) -> usize {
+    svg.matches(&format!("\n{text}\n</text>")).count()
+}
+
+/// The rows of an hour have the scale of a single row of two minutes or less, and the text of every event.
+#[test]
+fn an_hour_is_drawn_in_rows_with_the_text_of_every_event() {
+    let svg = drawn(3600, &["_silence_", "yes", "no"], 4);
+    assert!(svg.len() < 6 << 20, "{}", svg.len());
+    let rows = texts(&svg, "posterior");
+    assert!((30..=40).contains(&rows), "{rows} rows");
+    assert_eq!(texts(&svg, "minutes:seconds"), 1);
+    assert!(texts(&svg, "59:00") > 0 && texts(&svg, "1:30") > 0, "marks in minutes and seconds");
+    let shown: usize = ["yes", "no"].iter().map(|name| texts(&svg, name) + texts(&svg, &format!("{name} 0.84"))).sum();
+    // Those of the true labels are left out where they would overlap.
+    assert!(shown >= 1800, "{shown}");
+    assert!(!svg.contains("have no room for their text"));
+    // A short stream is one row, in seconds.
+    let svg = drawn(60, &["_silence_", "yes", "no"], 25);
+    assert_eq!((texts(&svg, "posterior"), texts(&svg, "seconds")), (1, 1));
+}
+
+#[test]
+fn a_timeline_explains_its_diamonds() {
+    assert_eq!(texts(&drawn(4, &["_", "yes"], 25), "event, at its mean posterior"), 1);
+}
+
+/// Curves with the same points have one line and one entry with all names; equal values are a line at the top; a single
+/// point is a mark.
+#[test]
+fn every_curve_can_be_seen() {
+    let line = vec![(0.0, 40.0), (1.0, 50.0)];
+    let equal = vec![(0.0, f32::INFINITY), (1.0, f32::INFINITY)];
+    let curves = [("softmax", &line), ("output", &line), ("gru", &equal), ("dense", &vec![(1.0, 35.0)])]
+        .map(|(name, points)| (name.to_owned(), points.clone()));
+    let levels = [(30.0, "30 dB: enough")];
+    let svg = curves_svg(&Curves { curves: &curves, levels: &levels, infinity: "equal", ..Curves::default() });
+    for text in ["softmax, output", "gru", "dense", "30 dB: enough", "equal"] {
+        assert_eq!(texts(&svg, text), 1, "{text}: {svg}");
+    }
+    let of =
+        |color: &str, shape: &str| svg.lines().filter(|line| line.starts_with(shape) && line.contains(color)).count();
+    // The line of the legend and that of the curve.
+    assert_eq!([of("#0072B2", "<polyline"), of("#D55E00", "<polyline")], [2, 2], "{svg}");
+    assert_eq!(of("#009E73", "<polygon"), 1, "{svg}");
 }

@@ -30,7 +30,7 @@ impl DataError {
     /// An error of the operating system; `doing` is "read" or "written".
     pub fn io(path: &Path, doing: &str, source: io::Error) -> Self {
         let reason = match source.kind() {
-            io::ErrorKind::NotFound if doing == "read" => "there is no such file".to_owned(),
+            io::ErrorKind::NotFound if doing == "read" => "there is no such file: check the path".to_owned(),
             io::ErrorKind::IsADirectory => "is a folder, but a file is needed".to_owned(),
             io::ErrorKind::PermissionDenied => format!("cannot be {doing}: permission denied"),
             _ => format!("cannot be {doing}: {source}"),

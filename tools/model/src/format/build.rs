@@ -7,7 +7,7 @@ use tidegate::internals::cell::CellKind;
 use super::description::{
     Assumption, Description, Imported, Input, LayerDescription, Owner, Tensors, nearest, within, wrong,
 };
-use super::refuse::{needs_window_if, unsupported_if};
+use super::refuse::{check_window, needs_window_if, unsupported_if};
 use super::{
     case::Case, case::Definition, families, keras, network::Network, signal::Signal, signal::embedded,
     signal::in_order, tf1, torch,
@@ -175,6 +175,7 @@ impl Description {
         let notes = self.check(tensors, &owners)?;
         let mut inputs = self.inputs.clone();
         for input in inputs.iter_mut().filter(|_| window.is_some()) {
+            check_window(&input.name, input.steps, window)?;
             input.steps = window;
         }
         let steps = inputs.iter().find_map(|input| input.steps);

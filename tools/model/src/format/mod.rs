@@ -56,7 +56,7 @@ use archive::Archive;
 use refuse::err_if;
 
 use crate::canonical::{Canonical, MAX_FILE_BYTES, read_bounded};
-use crate::data::DataError;
+use crate::data::{DataError, one_line};
 use crate::error::{ImportError, ModelError, Result};
 
 /// User settings that complete a file.
@@ -97,6 +97,7 @@ pub fn import_with(path: &Path, options: &Options) -> Result<Imported> {
     let path = index.as_deref().unwrap_or(path);
     let bytes = read_bounded(path)?.ok_or(ImportError::TooLarge { limit: MAX_FILE_BYTES })?;
     if index.is_some() {
+        check_inputs(&options.onnx, &Kind::Checkpoint)?;
         return checkpoint::import(&bytes, path, options);
     }
     let name = path.file_name().map_or_else(|| "a file".into(), |name| name.to_string_lossy());
@@ -127,9 +128,7 @@ pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<
         _ => Ok(Imported { model, notes: Vec::new(), assumptions: Vec::new() }),
     };
     let kind = recognize(bytes);
-    let is_graph = matches!(kind, Some(Kind::Onnx | Kind::GraphDef));
-    let shaped = !options.onnx.shapes.is_empty() && !is_graph;
-    refuse::unsupported_if(shaped, "--shape with a file that states the shapes of its inputs")?;
+    kind.iter().try_for_each(|kind| check_inputs(&options.onnx, kind))?;
     match kind {
         Some(Kind::Checkpoint) => Err(ImportError::Refused {
             found: "it is the index of a TensorFlow checkpoint, whose values are in other files".into(),
@@ -170,6 +169,24 @@ pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<
         }
         None => Err(ImportError::Unrecognized),
     }
+}
+
+/// Refuses settings for the inputs of graphs with a file of another format.
+fn check_inputs(given: &onnx::Given, kind: &Kind) -> Result<()> {
+    let (is_onnx, is_other) = (matches!(kind, Kind::Onnx), matches!(kind, Kind::Other(_)));
+    let has_shapes = is_onnx || matches!(kind, Kind::GraphDef);
+    let has_states = is_onnx || matches!(kind, Kind::Tflite);
+    for (option, name, applies, formats) in [
+        ("--shape", given.shapes.keys().next(), has_shapes, "ONNX graphs and frozen graphs of TensorFlow"),
+        ("--bind", given.bound.keys().next(), is_onnx, "ONNX graphs"),
+        ("--state", given.states.keys().next(), has_states, "ONNX and TFLite graphs"),
+    ] {
+        if let Some(name) = name.filter(|_| !applies && !is_other) {
+            let found = format!("{option} {}: this option is only for inputs of {formats}", one_line(name));
+            return Err(ImportError::Refused { found, advice: "leave it out" });
+        }
+    }
+    Ok(())
 }
 
 enum Kind {

@@ -13,6 +13,7 @@ mod elementwise;
 mod external;
 mod gather;
 mod graph;
+mod hint;
 mod interface;
 mod kernels;
 mod known;
@@ -40,7 +41,7 @@ pub use self::interface::{Interface, InterfaceError};
 use self::past::AllDelays;
 use self::proto::{GraphProto, ModelProto, ValueInfo};
 use self::value::{Axis, Value};
-use super::refuse::{err_if, limit_if, unsupported_if};
+use super::refuse::{check_window, err_if, limit_if, unsupported_if};
 use super::{Imported, Options};
 use crate::budget::Budget;
 use crate::canonical::{Canonical, Schedule, Tensor};
@@ -141,11 +142,15 @@ pub fn open(bytes: &[u8], name: &str, options: &Options) -> Result<(Imported, In
         let again = reader.build(&mut learnt, false, STAND_INS[1])?;
         if again.model != built.model {
             return Err(ImportError::Refused {
-                found: "its result depends on the number of steps, which it leaves open".into(),
-                advice: "give it, as in --shape X=25,1,40",
+                found: format!(
+                    "its result depends on the number of steps, which it leaves open; give it, as in {}",
+                    reader.timed_hint(&learnt)?
+                ),
+                advice: "",
             });
         }
     }
+    reader.check_window(&learnt)?;
     let timed = learnt.roles.values().any(|role| *role == Role::Time);
     unsupported_if(options.window.is_some() && !timed, "--window with a graph whose inputs have no steps")?;
     let bound = options.onnx.bound.keys().map(|name| ("--bind", name));
@@ -255,7 +260,7 @@ impl Reader<'_> {
         let Some(shape) = &tensor.shape else {
             return match given {
                 Some(given) => Ok((whole, given.iter().copied().map(Some).collect())),
-                None => Err(self.open(&label, "the number of its dimensions")),
+                None => Err(self.open(&input.name, "the number of its dimensions", &[None; 3])),
             };
         };
         let positive =
@@ -297,22 +302,37 @@ impl Reader<'_> {
         conventions::shape(self.graph, &input.name, rate)
     }
 
-    fn open(&self, input: &str, what: &str) -> ImportError {
+    fn open(&self, input: &str, what: &str, dims: &[Option<usize>]) -> ImportError {
+        let (label, hint) = (one_line(input), hint::shape(input, dims));
         ImportError::Refused {
-            found: format!("input {input:?} leaves {what} open"),
-            advice: "give its shape, as in --shape input=1,576",
+            found: format!("input {label:?} leaves {what} open; give its shape, as in {hint}"),
+            advice: "",
         }
+    }
+
+    /// Each input with a dimension over time, and the number of its steps, if it is known.
+    fn timed(&self, learnt: &Learnt) -> Result<Vec<(&ValueInfo, Option<usize>)>> {
+        let inputs: Vec<&ValueInfo> = self.variable(learnt).collect();
+        let timed = learnt.roles.iter().filter(|(_, role)| **role == Role::Time);
+        timed.map(|(&(input, axis), _)| Ok((inputs[input], self.said(inputs[input])?.1[axis]))).collect()
+    }
+
+    /// The option that gives the first open number of steps.
+    fn timed_hint(&self, learnt: &Learnt) -> Result<String> {
+        let timed = self.timed(learnt)?;
+        let open = timed.iter().find(|(_, steps)| steps.is_none());
+        open.map_or(Ok("--window N".into()), |(input, _)| Ok(hint::shape(&input.name, &self.said(input)?.1)))
+    }
+
+    /// Refuses `--window` of another length than that of an input.
+    fn check_window(&self, learnt: &Learnt) -> Result<()> {
+        let mut timed = self.timed(learnt)?.into_iter();
+        timed.try_for_each(|(input, steps)| check_window(&input.name, steps, self.options.window))
     }
 
     /// Whether the number of steps is not given anywhere.
     fn has_open_time(&self, learnt: &Learnt) -> Result<bool> {
-        let inputs: Vec<&ValueInfo> = self.variable(learnt).collect();
-        for (&(input, axis), _) in learnt.roles.iter().filter(|(_, role)| **role == Role::Time) {
-            if self.said(inputs[input])?.1[axis].is_none() && self.options.window.is_none() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(self.options.window.is_none() && self.timed(learnt)?.iter().any(|(_, steps)| steps.is_none()))
     }
 
     /// The inputs that are not bound to constants.
@@ -419,15 +439,18 @@ impl Reader<'_> {
                         return Err(match stop {
                             Stop::Choice(_, number) => ImportError::Refused {
                                 found: format!(
-                                    "input {label:?} selects a part of the graph: bind it, as in --bind {label}={number}"
+                                    "input {label:?} selects a part of the graph: bind it, as in {}",
+                                    hint::bind(&name, &number.to_string())
                                 ),
                                 advice: "another value selects another part",
                             },
                             _ => ImportError::Refused {
                                 found: format!(
-                                    "input {label:?} is a weight, which must be known when the model is read"
+                                    "input {label:?} is a weight, which must be known when the model is read; bind it, \
+                                     as in {}",
+                                    hint::bind(&name, "weights.safetensors")
                                 ),
-                                advice: "bind it, as in --bind W=weights.safetensors",
+                                advice: "",
                             },
                         });
                     }
@@ -449,7 +472,7 @@ impl Reader<'_> {
                 for axis in (0..input.said.len()).filter(is_open) {
                     // By convention of all exporters dimension 0 is the batch. Only one sequence runs at a time.
                     if axis > 0 {
-                        return Err(self.open(&one_line(&input.name), &format!("its dimension {axis}")));
+                        return Err(self.open(&input.name, &format!("its dimension {axis}"), &input.said));
                     }
                     notes.push(format!("dimension 0 of input {:?} is open: assumed to be 1", input.name));
                 }
@@ -472,8 +495,13 @@ impl Reader<'_> {
             let (_, said) = self.said(input)?;
             if (0..said.len()).any(|axis| said[axis].is_none() && !learnt.roles.contains_key(&(k, axis))) {
                 return Ok(ImportError::Refused {
-                    found: format!("{error}; its input {:?} is {}", one_line(&input.name), written(&said)),
-                    advice: "give its shape, as in --shape input=1,576",
+                    found: format!(
+                        "{error}; its input {:?} is {}; give its shape, as in {}",
+                        one_line(&input.name),
+                        written(&said),
+                        hint::shape(&input.name, &said)
+                    ),
+                    advice: "",
                 });
             }
         }

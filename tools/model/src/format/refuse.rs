@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use crate::data::one_line;
 use crate::error::{ImportError, Result};
 
 /// Refuses `what` if `found`.
@@ -17,6 +18,17 @@ pub(super) fn limit_if(found: bool, most: usize, what: &'static str) -> Result<(
 /// Asks for the length of the sequences if `what`, which reads all of a sequence, is `found`.
 pub(super) fn needs_window_if(found: bool, what: impl Display) -> Result<()> {
     if found { Err(ImportError::NeedsWindow { what: what.to_string() }) } else { Ok(()) }
+}
+
+/// Refuses a length of sequences given by the user that differs from that of the input.
+pub(super) fn check_window(input: &str, steps: Option<usize>, window: Option<usize>) -> Result<()> {
+    match (steps, window) {
+        (Some(steps), Some(window)) if steps != window => Err(ImportError::Refused {
+            found: format!("input {:?} has {steps} steps, but --window says {window}", one_line(input)),
+            advice: "leave --window out",
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// The error of a layer, with its name and class.

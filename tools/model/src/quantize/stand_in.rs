@@ -62,6 +62,11 @@ impl StandIn {
         if architecture.inputs.iter().all(is_index) { Self::Indices } else { Self::Noise }
     }
 
+    /// The spoken words "up" and "yes" of [`Sounds`](Self::Sounds), a second each, at a sample rate.
+    pub fn speech(rate: u32) -> Vec<i16> {
+        words(rate).into_iter().skip(10).take(2).flatten().collect()
+    }
+
     /// Calibration sequences, each `[steps, size]` for each input.
     ///
     /// # Errors

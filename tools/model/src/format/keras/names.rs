@@ -68,9 +68,10 @@ fn close(layers: &mut [Found], ordered: bool) {
     let mut over_time = false;
     for found in layers.iter_mut().rev() {
         let class = found.layer.class.as_str();
-        // Only a sequence can be read over time.
-        let all = if over_time { json!(true) } else { json!(OPEN) };
+        // Only a sequence can be read over time. A layer of custom code in between may make one.
+        let all = if over_time && ordered { json!(true) } else { json!(OPEN) };
         over_time |= is_recurrent(class) || class == "Bidirectional" || class == "Conv1D";
+        over_time &= class != OPEN;
         if let Some(Json::Object(inner)) = found.layer.args.get_mut("layer").and_then(|inner| inner.get_mut("config")) {
             inner.insert("return_sequences".into(), all);
         } else if is_recurrent(class) {
@@ -107,7 +108,7 @@ fn found(name: &str, tree: &Tree) -> Option<Found> {
             let (class, args, (input, output)) = layer(stem, &forward);
             let inner = json!({"class_name": class, "config": args});
             let both = output.map(|units| 2 * units);
-            ("Bidirectional", json!({"layer": inner, "merge_mode": "concat"}), (input, both))
+            ("Bidirectional", json!({"layer": inner, "merge_mode": OPEN}), (input, both))
         }
         None => layer(stem, &tensors),
     };
@@ -151,7 +152,15 @@ fn layer(stem: &str, tensors: &[(&str, &[usize])]) -> (&'static str, Json, Sizes
                 (1, false) => "SimpleRNN",
                 _ => OPEN,
             };
-            (class, with_bias(json!({"units": units}), bias("2").is_some()), (Some(input), Some(units)))
+            let mut args = json!({"units": units});
+            // cuDNN's layers have no other activations.
+            if !class.starts_with("CuDNN") && class != OPEN {
+                args["activation"] = OPEN.into();
+                if class != "SimpleRNN" {
+                    args["recurrent_activation"] = OPEN.into();
+                }
+            }
+            (class, with_bias(args, bias("2").is_some()), (Some(input), Some(units)))
         }
         (Some(&[input, units]), None) if !numbered || is("dense") => {
             let args = json!({"units": units, "activation": OPEN});

@@ -160,7 +160,9 @@ impl Interface {
             let (name, shape) = (input.name.clone(), input.shape.clone());
             let layout = Layout { name, shape, time: role(k, Role::Time), batch: role(k, Role::Batch) };
             let inside = session.setup.delays.contains_key(&input.name);
-            let started = session.setup.starts.contains_key(&input.name);
+            // The network holds all starting values if one of them is not zero.
+            let holds = session.setup.starts.values().flatten().any(|&value| value != 0.0);
+            let started = holds && session.setup.starts.contains_key(&input.name);
             InputTensor { layout, port: None, fed: None, inside, started, initial: Vec::new() }
         };
         let mut inputs: Vec<InputTensor> = session.setup.inputs.iter().enumerate().map(input).collect();

@@ -250,7 +250,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whether an input is a state that starts from known values other than zero.
+    /// Whether an input is a state that starts from known values.
     fn has_start(&self, input: usize) -> bool {
         self.setup.starts.contains_key(&self.setup.inputs[input].name)
     }

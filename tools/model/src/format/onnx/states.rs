@@ -37,7 +37,8 @@ impl Session<'_> {
                 let elements = outputs[to].value.elements();
                 from == number && elements.into_iter().all(|element| matches!(element, Element::State(..)))
             };
-            if self.setup.starts.contains_key(&input.name) && !pairs.iter().any(held) {
+            let is_zero = |values: &Vec<f32>| values.iter().all(|&value| value == 0.0);
+            if self.setup.starts.get(&input.name).is_some_and(|start| !is_zero(start)) && !pairs.iter().any(held) {
                 return Err(Stop::Refused(ImportError::Refused {
                     found: format!("input {:?} has a default that is not zero", one_line(&input.name)),
                     advice: "only the state of an LSTM may have one; export the graph with zeros, or without the default",
@@ -146,12 +147,15 @@ impl Session<'_> {
                 return Err(Stop::Refused(ImportError::Refused {
                     found: format!(
                         "output {:?} holds at {at} the state that starts with {:?} at {place}, so it is not the next value \
-                         of input {:?}",
+                         of input {:?}; export the states in the order of the inputs, or name the pair, as in --state \
+                         {}={}",
                         one_line(&output.name),
                         one_line(from),
                         one_line(name),
+                        one_line(from),
+                        one_line(&output.name),
                     ),
-                    advice: "export the states in the order of the inputs, or name the pair, as in --state in=out",
+                    advice: "",
                 }));
             }
         }
@@ -160,7 +164,7 @@ impl Session<'_> {
 }
 
 /// Makes inputs of the states whose initializers are only their values before the first step: an output is the next value.
-/// Returns those values, unless they are zero.
+/// Returns those values.
 pub(super) fn starts(
     graph: &GraphProto,
     said: &BTreeMap<String, String>,
@@ -179,9 +183,7 @@ pub(super) fn starts(
             || paired.is_some_and(|k| dims(&graph.output[k]).is_none_or(|dims| dims == shape));
         if let (true, Ok(values)) = (is_state, value.known_floats()) {
             initializers.remove(&input.name);
-            if values.iter().any(|&value| value != 0.0) {
-                starts.insert(input.name.clone(), values);
-            }
+            starts.insert(input.name.clone(), values);
         }
     }
     starts

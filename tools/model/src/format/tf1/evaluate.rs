@@ -2,7 +2,7 @@
 //! The variables of a `while` loop are evaluated first, as states with an unknown next value; the outputs of the loop
 //! follow once its body has been evaluated.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::symbol::{Arena, Dim, Id, is_symbol};
 use super::{exports, front_end::FrontEnd, graph::Graph, graph::Source};
@@ -118,6 +118,10 @@ pub struct Evaluator<'g> {
     pub(super) shapes: &'g BTreeMap<String, Vec<usize>>,
     /// Whether an input has `window` steps.
     pub window_used: bool,
+    /// Placeholders whose shape in `shapes` was asked for.
+    pub shapes_used: BTreeSet<String>,
+    /// An input with another number of steps than the user gave.
+    pub other_window: Option<(String, usize)>,
     /// Outputs by node; `None` until the node is evaluated.
     values: Vec<Option<Vec<Value>>>,
     /// The (Merge, NextIteration) pairs of each loop, by the name of its frame.
@@ -155,6 +159,8 @@ impl<'g> Evaluator<'g> {
             window,
             shapes,
             window_used: false,
+            shapes_used: BTreeSet::new(),
+            other_window: None,
             values: vec![None; graph.nodes.len()],
             frames: HashMap::new(),
             numbers: Vec::new(),

@@ -66,20 +66,22 @@ impl Evaluator<'_> {
                 (1, -1) if dims.len() > 2 => TIME,
                 _ => return Err("its shape must be [batch, steps, features], the features known".into()),
             };
-            shape.push(if axis == 1 && dims.len() > 2 { self.windowed(size)? } else { size });
+            shape.push(if axis == 1 && dims.len() > 2 { self.windowed(size, node) } else { size });
         }
         Ok(vec![Value::Real(self.arena.make(Expr::Input(node), shape)?)])
     }
 
     /// The dimensions of a placeholder, -1 if the graph leaves one open, and whether even their number is open.
-    fn dims(&self, node: usize) -> Result<(Vec<Dim>, bool), String> {
+    fn dims(&mut self, node: usize) -> Result<(Vec<Dim>, bool), String> {
         let (dims, any_rank) = match self.graph.attr(node, "shape") {
             Some(Attr::Shape(TensorShape { dim, unknown_rank: false })) => {
                 (dim.iter().map(|dim| dim.size).collect(), false)
             }
             _ => (Vec::new(), true),
         };
-        let Some(given) = self.shapes.get(&self.graph.nodes[node].def.name) else { return Ok((dims, any_rank)) };
+        let name = &self.graph.nodes[node].def.name;
+        let Some(given) = self.shapes.get(name) else { return Ok((dims, any_rank)) };
+        self.shapes_used.insert(name.clone());
         let given: Vec<Dim> = given.iter().map(|&dim| dim as Dim).collect();
         let fits = dims.is_empty()
             || (dims.len() == given.len() && dims.iter().zip(&given).all(|(&dim, &given)| dim == -1 || dim == given));
@@ -88,13 +90,16 @@ impl Evaluator<'_> {
     }
 
     /// The number of steps, or that given by the user if the graph leaves it open.
-    fn windowed(&mut self, steps: Dim) -> Result<Dim, String> {
-        let Some(window) = self.window else { return Ok(steps) };
-        let window = window as Dim;
-        let said = format_args!("its sequences have {steps} steps, but --window says {window}");
-        fail_if(steps != TIME && steps != window, said)?;
+    fn windowed(&mut self, steps: Dim, node: usize) -> Dim {
+        let Some(window) = self.window else { return steps };
         self.window_used = true;
-        Ok(window)
+        if steps == TIME {
+            return window as Dim;
+        }
+        if steps != window as Dim {
+            self.other_window = Some((self.graph.nodes[node].def.name.to_string(), steps as usize));
+        }
+        steps
     }
 
     /// A placeholder with a default. Features are fed; for anything else the default is used.
@@ -111,7 +116,7 @@ impl Evaluator<'_> {
 
     pub(super) fn mfcc(&mut self, node: usize) -> Outputs {
         let front_end = FrontEnd::read(self.graph, node)?;
-        let shape = vec![1, self.windowed(front_end.frames as Dim)?, Dim::from(front_end.mfcc.coefficients)];
+        let shape = vec![1, self.windowed(front_end.frames as Dim, node), Dim::from(front_end.mfcc.coefficients)];
         self.front_end = Some(front_end);
         Ok(vec![Value::Real(self.arena.make(Expr::Input(node), shape)?)])
     }

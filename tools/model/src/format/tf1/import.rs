@@ -2,7 +2,7 @@
 
 use super::graph::{Graph, Source, malformed};
 use super::{cells::unsupported_if, evaluate::Evaluator, front_end::FrontEnd, lower::Lowering};
-use crate::format::{Options, description::Imported, graphdef::NodeDef, onnx::Given};
+use crate::format::{Options, description::Imported, graphdef::NodeDef, onnx::Given, refuse::check_window};
 use crate::{canonical::Schedule, data::one_line, error::ImportError, error::Result};
 
 /// Maximum number of outputs.
@@ -28,7 +28,16 @@ pub fn import_graph(nodes: &[NodeDef], name: &str, options: &Options) -> Result<
     let mut evaluator = Evaluator::new(&graph, *window, shapes)?;
     let outputs: Result<Vec<_>> = ends.iter().map(|&node| evaluator.read(Source { node, output: 0 })).collect();
     let outputs = outputs?;
+    if let Some((input, steps)) = &evaluator.other_window {
+        check_window(input, Some(*steps), *window)?;
+    }
     unsupported_if(window.is_some() && !evaluator.window_used, "--window with a graph whose input has no steps")?;
+    if let Some(unused) = shapes.keys().find(|name| !evaluator.shapes_used.contains(*name)) {
+        return Err(ImportError::Refused {
+            found: one_line(&format!("--shape of {unused:?}: no output depends on the shape of this placeholder")),
+            advice: "leave the option out",
+        });
+    }
     let front_end = evaluator.front_end.clone();
     let (latest, notes) = (evaluator.latest, std::mem::take(&mut evaluator.notes));
     let mut lowering = Lowering::new(&mut evaluator, &outputs)?;

@@ -43,6 +43,7 @@ impl Reader<'_> {
     fn moved(&mut self, operator: &Operator<'_>, places: &Places) -> Result<Vec<Vec<Place>>, Trouble> {
         let data = usize::from(operator.op == "SPLIT");
         let Some(number) = self.port(operator, data).filter(|_| is_move(operator.op)) else { return Ok(Vec::new()) };
+        operator.limit_is_none()?;
         let shape = self.shape_of(number)?;
         let size =
             operator.outputs.iter().flatten().map(|&output| Ok(self.shape_of(output)?.iter().product::<usize>()));

@@ -1,0 +1,1 @@
+../../../assets/hello_edge/GRU_S.pb

@@ -1,0 +1,36 @@
+//! Options to paste, with the names of the graph's own inputs.
+
+use crate::data::one_line;
+
+/// Stands for an open dimension other than the first, which is the batch.
+const SOME: usize = 100;
+
+/// `--shape audio=1,100,40`: the known dimensions, 1 for an open batch and [`SOME`] for other open dimensions.
+pub(super) fn shape(input: &str, dims: &[Option<usize>]) -> String {
+    let example = |(axis, dim): (usize, &Option<usize>)| dim.unwrap_or(if axis == 0 { 1 } else { SOME }).to_string();
+    let dims: Vec<String> = dims.iter().enumerate().map(example).collect();
+    format!("--shape {}", quoted(&format!("{input}={}", dims.join(","))))
+}
+
+/// `--bind W=weights.safetensors`.
+pub(super) fn bind(input: &str, value: &str) -> String {
+    format!("--bind {}", quoted(&format!("{input}={value}")))
+}
+
+/// An argument as a shell takes it.
+fn quoted(argument: &str) -> String {
+    let argument = one_line(argument);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "=,._-/:+@".contains(c);
+    if argument.chars().all(is_plain) { argument } else { format!("'{}'", argument.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_have_the_names_of_inputs_and_their_known_dimensions() {
+        assert_eq!(shape("audio", &[None, None, Some(40)]), "--shape audio=1,100,40");
+        assert_eq!(bind("the W's", "w.npy"), "--bind 'the W'\\''s=w.npy'");
+    }
+}

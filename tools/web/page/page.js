@@ -1,0 +1,219 @@
+// The page: controls, the model, its stream, and what is shown of it.
+
+import { Tidegate, listen, listenTo } from "./tidegate/worklet.js";
+import { colorOf, draw } from "./draw.js";
+import { samplesOf } from "./sound.js";
+
+/** Seconds of live sound that are kept. */
+const KEPT = 600;
+/** Width of a second in the pictures, in pixels. */
+const SECOND = 40;
+/** Values of the state that are shown at most. */
+const ROWS = 128;
+
+const element = (id) => document.getElementById(id);
+const canvases = Object.fromEntries(
+  ["waveform", "features", "posteriors", "state", "work"].map((id) => [id, element(id)]),
+);
+
+/** The model with its description, and the frames of its stream. */
+let current;
+let frames = [];
+/** Ends live sound. */
+let stop;
+let isDirty = true;
+
+function say(text, isError = false) {
+  element("status").textContent = text;
+  element("status").toggleAttribute("data-error", isError);
+}
+
+/** Does what a person asked for. Errors are shown, not thrown. */
+async function attempt(work) {
+  try {
+    await work();
+  } catch (error) {
+    say(`${error.message}`, true);
+  }
+}
+
+async function open(image, description) {
+  halt();
+  const model = await Tidegate.load(image);
+  model.stream(description.stream);
+  const names = model.labels.length > 0 ? model.labels : (description.labels ?? []);
+  const rate = model.sampleRate || 16000;
+  current = { model, names, rate, stream: description.stream };
+  clear();
+  const of = (count, noun) => `${count.toLocaleString("en")} ${noun}`;
+  facts({
+    model: description.name,
+    image: of(image.byteLength, "bytes"),
+    numbers: model.integers ? "integers" : "floats",
+    state: of(4 * model.stateWords, "bytes"),
+    sound: of(rate, "Hz"),
+  });
+  element("legend").replaceChildren(
+    ...Array.from({ length: Math.min(model.outputSize, 12) }, (_, label) => {
+      const span = document.createElement("span");
+      span.style.setProperty("--label", colorOf(label));
+      span.textContent = names[label] ?? `output ${label}`;
+      return span;
+    }),
+  );
+  say("Ready. Start the microphone, or open a sound file.");
+}
+
+function facts(values) {
+  element("facts").replaceChildren(
+    ...Object.entries(values).map(([term, value]) => {
+      const row = document.createElement("div");
+      row.append(document.createElement("dt"), document.createElement("dd"));
+      row.firstChild.textContent = term;
+      row.lastChild.textContent = value;
+      return row;
+    }),
+  );
+}
+
+async function openShipped(description) {
+  const response = await fetch(description.file);
+  if (!response.ok) throw new Error(`${description.file} is missing: cargo xtask web writes it`);
+  await open(await response.arrayBuffer(), description);
+}
+
+function clear() {
+  frames = [];
+  isDirty = true;
+  element("detections").replaceChildren();
+  element("player").hidden = true;
+  element("position-label").hidden = true;
+}
+
+function heard(frame) {
+  const every = Math.ceil(frame.state.length / ROWS);
+  frames.push({ ...frame, state: frame.state.filter((_, index) => index % every === 0) });
+  isDirty = true;
+  if (frame.event === null) return;
+  const item = document.createElement("li");
+  const seconds = (frame.event.sample / current.rate).toFixed(2);
+  item.textContent = `${seconds} s ${frame.event.name} ${frame.event.score.toFixed(3)}`;
+  element("detections").append(item);
+}
+
+async function start() {
+  clear();
+  const context = new AudioContext({ sampleRate: current.rate });
+  let media;
+  const end = () => {
+    media?.getTracks().forEach((track) => track.stop());
+    context.close();
+  };
+  stop = end;
+  element("microphone").setAttribute("aria-pressed", "true");
+  element("microphone").textContent = "Stop the microphone";
+  try {
+    media = await navigator.mediaDevices.getUserMedia({
+      audio: { echoCancellation: false, noiseSuppression: false, autoGainControl: false },
+    });
+    const live = (frame) => {
+      // Frames may still arrive after the end.
+      if (stop !== end) return;
+      heard(frame);
+      if (frames[0].sample < frame.sample - KEPT * current.rate) frames.shift();
+    };
+    const node = await listen(context, current.model, live, { stream: current.stream });
+    context.createMediaStreamSource(media).connect(node);
+    say("Listening");
+  } catch (error) {
+    halt();
+    throw error;
+  }
+}
+
+function halt() {
+  stop?.();
+  stop = undefined;
+  element("microphone").setAttribute("aria-pressed", "false");
+  element("microphone").textContent = "Start the microphone";
+}
+
+async function openSound(file) {
+  halt();
+  clear();
+  say(`Reading ${file.name}`);
+  const samples = await samplesOf(file, current.rate);
+  await listenTo(samples, current.model, heard, { stream: current.stream });
+  const seconds = samples.length / current.rate;
+  const position = element("position");
+  position.max = `${seconds}`;
+  position.value = "0";
+  element("position-label").hidden = seconds <= span();
+  element("player").src = URL.createObjectURL(file);
+  element("player").hidden = false;
+  const decisions = frames.filter(({ posteriors }) => posteriors !== null).length;
+  say(`${file.name}: ${seconds.toFixed(1)} s, ${decisions} decisions`);
+}
+
+async function openFile(file) {
+  if (file.name.endsWith(".tgi")) await open(await file.arrayBuffer(), { name: file.name });
+  else await openSound(file);
+}
+
+/** Seconds that the pictures show at most. */
+function span() {
+  return Math.max(1, canvases.waveform.clientWidth / SECOND);
+}
+
+/** The samples between which frames are shown. */
+function stretch() {
+  const last = frames.at(-1)?.sample ?? 0;
+  const position = element("position-label").hidden ? Infinity : Number(element("position").value) * current.rate;
+  const shown = span() * current.rate;
+  const end = Math.max(Math.min(position, last), Math.min(last, shown));
+  const isWhole = stop === undefined && last > 0 && last < shown;
+  return [Math.max(0, end - shown), isWhole ? last : Math.max(end, shown)];
+}
+
+function tick() {
+  requestAnimationFrame(tick);
+  if (!isDirty || current === undefined) return;
+  isDirty = false;
+  const [from, to] = stretch();
+  draw(canvases, frames, [from, to], current.rate, current.names);
+  const spent = frames.reduce((sum, frame) => sum + frame.spent, 0);
+  const share = frames.length > 0 ? (spent / (frames.at(-1).sample / current.rate)) / 10 : 0;
+  element("load").textContent = `${share.toFixed(2)} % of real time on average;`;
+}
+
+const shipped = await (await fetch("models.json")).json();
+element("models").replaceChildren(...shipped.map(({ name }, index) => new Option(name, `${index}`)));
+element("models").addEventListener("change", ({ target }) => attempt(() => openShipped(shipped[Number(target.value)])));
+element("microphone").addEventListener("click", () => attempt(async () => (stop ? halt() : await start())));
+for (const id of ["image", "sound"]) {
+  element(id).addEventListener("change", ({ target }) => target.files[0] && attempt(() => openFile(target.files[0])));
+}
+element("position").addEventListener("input", () => (isDirty = true));
+element("player").addEventListener("timeupdate", ({ target }) => {
+  element("position").value = `${target.currentTime + span() / 2}`;
+  isDirty = true;
+});
+document.body.addEventListener("dragover", (event) => {
+  event.preventDefault();
+  document.body.classList.add("over");
+});
+document.body.addEventListener("dragleave", () => document.body.classList.remove("over"));
+document.body.addEventListener("drop", (event) => {
+  event.preventDefault();
+  document.body.classList.remove("over");
+  attempt(async () => {
+    for (const file of event.dataTransfer.files) await openFile(file);
+  });
+});
+addEventListener("resize", () => (isDirty = true));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => (isDirty = true));
+await attempt(() => openShipped(shipped[0]));
+tick();
+
+/** For tests: the frames so far. */
+globalThis.tidegateFrames = () => frames;

@@ -1,0 +1,198 @@
+// The page and the worklet in Chromium: detections, timing, accessibility, and nothing from elsewhere.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { BUILT, FOREIGN, browser, eventsOf, floatsOf, serve } from "./site.js";
+
+/** Seconds of the microphone. CI takes few; the bars hold for 60. */
+const SECONDS = Number(process.env.TIDEGATE_WEB_SECONDS ?? 5);
+/** Folder to write pictures of the page to, if any. */
+const PICTURES = process.env.TIDEGATE_WEB_PICTURES;
+const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+const bits = (floats) => Array.from(new Uint32Array(Float32Array.from(floats).buffer));
+const lines = (name) => eventsOf(readFileSync(join(BUILT, `${name}.events`), "utf8"));
+
+let server;
+let chromium;
+const sizes = new Map();
+const requests = [];
+
+before(async () => {
+  server = await serve(sizes);
+  chromium = await browser(join(BUILT, "keywords.wav"));
+});
+
+after(async () => {
+  await chromium?.close();
+  server?.close();
+});
+
+/** The page, once it is ready. An error in it fails the test. */
+async function open(options = {}) {
+  const page = await chromium.newPage(options);
+  page.on("request", (request) => requests.push(request.url()));
+  page.on("pageerror", (error) => assert.fail(error));
+  page.on("console", (message) => message.type() === "error" && assert.fail(message.text()));
+  // The contexts of the page, for their statistics.
+  await page.addInitScript(() => {
+    globalThis.contexts = [];
+    const Context = globalThis.AudioContext;
+    globalThis.AudioContext = class extends Context {
+      constructor(...options) {
+        super(...options);
+        globalThis.contexts.push(this);
+      }
+    };
+  });
+  await page.goto(server.url);
+  await says(page, /^Ready/);
+  return page;
+}
+
+const says = (page, text) => page.getByRole("status").filter({ hasText: text }).waitFor();
+const detections = (page) => page.locator("#detections li").allTextContents();
+const posteriors = (page) =>
+  page.evaluate(() => globalThis.tidegateFrames().flatMap(({ posteriors }) => (posteriors ? [...posteriors] : [])));
+
+/** Runs the microphone for some seconds. Times are CPU times of the thread of the worklet, from Chromium's trace. */
+async function measure(page, duration) {
+  const tracing = await chromium.newBrowserCDPSession();
+  const events = [];
+  tracing.on("Tracing.dataCollected", ({ value }) => events.push(...value));
+  // Without a category that is on by default, all of them would be traced.
+  const traceConfig = { includedCategories: ["webaudio", "disabled-by-default-audio-worklet"] };
+  await tracing.send("Tracing.start", { traceConfig, transferMode: "ReportEvents" });
+  const now = () =>
+    page.evaluate(() => {
+      const { currentTime: rendered, playbackStats } = globalThis.contexts.at(-1);
+      const frames = globalThis.tidegateFrames().length;
+      return { seconds: performance.now() / 1000, frames, rendered, underruns: playbackStats.underrunEvents };
+    });
+  const start = await now();
+  await page.waitForTimeout(1000 * duration);
+  const end = await now();
+  const complete = new Promise((resolve) => tracing.once("Tracing.tracingComplete", resolve));
+  await tracing.send("Tracing.end");
+  await complete;
+  const calls = events.filter(({ name }) => name === "AudioWorkletProcessor::Process (author script execution)");
+  // The last call may have begun only.
+  const work = calls.flatMap(({ tdur }) => (tdur === undefined ? [] : [tdur / 1000])).sort((a, b) => b - a);
+  const [seconds, frames] = [end.seconds - start.seconds, end.frames - start.frames];
+  return {
+    seconds,
+    lost: seconds - (end.rendered - start.rendered),
+    underruns: end.underruns - start.underruns,
+    load: work.reduce((sum, time) => sum + time, 0) / (1000 * seconds),
+    // The quanta that complete a frame are those with the most work.
+    p99: work[Math.floor(frames / 100)],
+    longest: work[0],
+  };
+}
+
+async function choose(page, name) {
+  await page.getByLabel("Model").selectOption({ label: name });
+  await says(page, /^Ready/);
+}
+
+test("page and spotter have at most 400 KiB, compressed", async () => {
+  const page = await open();
+  const total = [...sizes.values()].reduce((sum, len) => sum + len, 0);
+  console.log(`page and spotter: ${total} bytes with gzip, ${sizes.size} files`);
+  assert.ok(sizes.has("/tidegate/tidegate.wasm") && sizes.has("/gru_s_i8x16.tgi"));
+  assert.ok(total <= 400 * 1024, `${total}`);
+  await page.close();
+});
+
+test("a sound that is dropped gives what tidegate listen gives, bit for bit", async () => {
+  const page = await open();
+  const sounds = [
+    ["Keywords: GRU_S in integers", "gru_s_i8x16", "keywords"],
+    ["Keywords: GRU_S in floats", "gru_s_f32", "keywords"],
+    ["Wake word: okay nabu", "okay_nabu", "wake_word"],
+  ];
+  for (const [choice, image, sound] of sounds) {
+    await choose(page, choice);
+    const bytes = readFileSync(join(BUILT, `${sound}.wav`)).toString("base64");
+    await page.evaluate(([text, name]) => {
+      const transfer = new DataTransfer();
+      transfer.items.add(new File([Uint8Array.from(atob(text), (character) => character.charCodeAt(0))], name));
+      document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true }));
+    }, [bytes, `${sound}.wav`]);
+    await says(page, /decisions$/);
+    assert.deepEqual(await detections(page), lines(image), choice);
+    const expected = floatsOf(readFileSync(join(BUILT, `${image}.npy`)));
+    assert.deepEqual(bits(await posteriors(page)), bits(expected), choice);
+  }
+  await page.close();
+});
+
+test("the shipped voice activity detector hears speech, and a dropped image is a model too", async () => {
+  const page = await open();
+  await choose(page, "Speech: Silero VAD");
+  await page.getByLabel("Sound file").setInputFiles(join(BUILT, "wake_word.wav"));
+  await says(page, /decisions$/);
+  const speech = await posteriors(page);
+  assert.ok(speech.length > 100 && Math.max(...speech) > 0.9 && Math.min(...speech) < 0.1);
+  await page.getByLabel("or an image").setInputFiles(join(BUILT, "site/okay_nabu.tgi"));
+  await says(page, /^Ready/);
+  await page.getByLabel("or an image").setInputFiles(FOREIGN);
+  await page.locator("#status[data-error]").waitFor();
+  await page.close();
+});
+
+test("with the keyboard alone the microphone starts, is heard in time, and stops", async () => {
+  const page = await open({ permissions: ["microphone"] });
+  const button = page.getByRole("button", { name: "Start the microphone" });
+  for (let tabs = 0; !(await button.evaluate((node) => node === document.activeElement)); tabs += 1) {
+    assert.ok(tabs < 6, "the button is reached with Tab");
+    await page.keyboard.press("Tab");
+  }
+  await page.keyboard.press("Enter");
+  await says(page, /^Listening/);
+  // By then, Chromium has optimized the code.
+  await page.waitForFunction(() => globalThis.tidegateFrames().length > 25);
+  const measured = await measure(page, SECONDS);
+  console.log(measured);
+  const { lost, underruns, load, p99, longest } = measured;
+  assert.ok(longest > 0 && underruns === 0, `${underruns} underruns`);
+  // A quantum takes 8 ms, and Chromium renders some of them ahead.
+  assert.ok(lost < 0.05, `${lost} s of sound lost`);
+  assert.ok(load <= 0.05, `${100 * load} % of a core`);
+  assert.ok(p99 <= 1, `${p99} ms`);
+  const names = (await detections(page)).map((line) => line.split(" ")[2]);
+  const expected = lines("gru_s_i8x16").filter((line) => parseFloat(line) < SECONDS - 1);
+  assert.ok(expected.length > 0);
+  assert.deepEqual(names.slice(0, expected.length), expected.map((line) => line.split(" ")[2]));
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Start the microphone" }).waitFor();
+  await page.close();
+});
+
+for (const [name, options] of [
+  ["desktop", { viewport: { width: 960, height: 900 } }],
+  ["phone", { viewport: { width: 360, height: 780 }, isMobile: true, hasTouch: true }],
+  ["dark", { viewport: { width: 960, height: 900 }, colorScheme: "dark" }],
+]) {
+  test(`axe finds no serious fault, and nothing is cut off: ${name}`, async () => {
+    const page = await open({ ...options, bypassCSP: true });
+    await page.getByLabel("Sound file").setInputFiles(join(BUILT, "keywords.wav"));
+    await says(page, /decisions$/);
+    await page.addScriptTag({ path: AXE });
+    const { violations } = await page.evaluate(() => globalThis.axe.run());
+    const serious = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
+    assert.deepEqual(serious.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]), []);
+    const width = await page.evaluate(() => document.documentElement.scrollWidth);
+    assert.ok(width <= options.viewport.width, `${width} > ${options.viewport.width}`);
+    if (PICTURES) await page.screenshot({ path: join(PICTURES, `${name}.jpg`), quality: 40, fullPage: true });
+    await page.close();
+  });
+}
+
+test("the page asks no other host for anything", () => {
+  assert.ok(requests.length > 0);
+  const foreign = requests.filter((url) => !url.startsWith(server.url) && !/^(data|blob):/.test(url));
+  assert.deepEqual(foreign, []);
+});

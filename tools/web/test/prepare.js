@@ -1,0 +1,64 @@
+// Writes the sounds of the tests as WAV files, and what the command line tool makes of them.
+
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { BUILT, SITE, browser, serve } from "./site.js";
+
+const ASSETS = new URL("../../../assets/", import.meta.url).pathname;
+const RATE = 16000;
+/** Seconds of silence before each clip and after the last. */
+const GAP = 1;
+
+const WORDS = ["yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go"];
+const index = readFileSync(join(ASSETS, "speech_commands/index.csv"), "utf8").trim().split("\n").slice(1);
+const clipOf = (word) => index.map((row) => row.split(",")).find(([, label]) => label === word)[0];
+
+/** The samples of files that Chromium decodes. */
+async function decoded(files) {
+  const [server, chromium] = [await serve(), await browser("none")];
+  const page = await chromium.newPage();
+  await page.goto(server.url);
+  const sounds = [];
+  for (const file of files) {
+    const text = readFileSync(join(ASSETS, file)).toString("base64");
+    const samples = await page.evaluate(async ([text, rate]) => {
+      const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+      const buffer = await new OfflineAudioContext(1, 1, rate).decodeAudioData(bytes.buffer);
+      return Array.from(buffer.getChannelData(0), (sample) => Math.round(sample * 32768));
+    }, [text, RATE]);
+    sounds.push(samples.map((sample) => Math.min(sample, 32767)));
+  }
+  await chromium.close();
+  server.close();
+  return sounds;
+}
+
+/** A WAV file of mono 16-bit samples. */
+function wav(samples) {
+  const bytes = Buffer.alloc(44 + 2 * samples.length);
+  bytes.write("RIFF    WAVEfmt ");
+  bytes.writeUInt32LE(bytes.length - 8, 4);
+  [16, RATE, 2 * RATE].forEach((value, index) => bytes.writeUInt32LE(value, [16, 24, 28][index]));
+  [1, 1, 2, 16].forEach((value, index) => bytes.writeUInt16LE(value, [20, 22, 32, 34][index]));
+  bytes.write("data", 36);
+  bytes.writeUInt32LE(2 * samples.length, 40);
+  samples.forEach((sample, index) => bytes.writeInt16LE(sample, 44 + 2 * index));
+  return bytes;
+}
+
+function tidegate(...options) {
+  return execFileSync(process.env.TIDEGATE ?? "tidegate", options, { encoding: "utf8" });
+}
+
+const files = WORDS.map((word) => `speech_commands/${clipOf(word)}`);
+const [wake, ...clips] = await decoded(["wake_word/okay_nabu.flac", ...files]);
+const gap = new Array(GAP * RATE).fill(0);
+writeFileSync(join(BUILT, "keywords.wav"), wav(clips.flatMap((clip) => [...gap, ...clip]).concat(gap)));
+writeFileSync(join(BUILT, "wake_word.wav"), wav(wake.concat(gap)));
+for (const [model, sound] of [["gru_s_i8x16", "keywords"], ["gru_s_f32", "keywords"], ["okay_nabu", "wake_word"]]) {
+  const [image, file] = [join(SITE, `${model}.tgi`), join(BUILT, `${sound}.wav`)];
+  const scalar = ["--backend", "scalar"];
+  writeFileSync(join(BUILT, `${model}.events`), tidegate("listen", image, "--wav", file, ...scalar));
+  tidegate("run", image, "--input", file, "--output", join(BUILT, `${model}.npy`), ...scalar);
+}

@@ -1,0 +1,145 @@
+//! The projects of `tidegate new`: those for QEMU are built and run by the commands that a user types, within the time that
+//! the documentation states; those for boards are compiled.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::shell::{self, step};
+use crate::{Failure, firmware, install};
+
+/// From a model to outputs in QEMU, with nothing compiled before.
+const LIMIT: Duration = Duration::from_secs(180);
+const MODEL: &str = "tests/frameworks/keras3/keywords_conv1d.keras";
+const QEMU: [&str; 4] = ["qemu-m4", "qemu-m0", "qemu-m55", "qemu-riscv"];
+/// Boards, and images with a front end for them.
+const BOARDS: [(&str, &str); 6] = [
+    ("nrf52840", SOUND_M4),
+    ("rp2040", "firmware-examples/microbit/kws.tgi"),
+    ("rp2350", SOUND_M4),
+    ("stm32f4", SOUND_M4),
+    ("stm32h7", SOUND_M4),
+    ("esp32c3", "core/examples/kws.tgi"),
+];
+const SOUND_M4: &str = "firmware-examples/board/kws.tgi";
+
+/// The folder with the projects and their build folders.
+fn folder() -> PathBuf {
+    firmware::workspace_target_dir().join("new")
+}
+
+/// Writes a project named `kws` into an empty folder, and returns its folder.
+fn write(at: &str, model: &str, board: &str, options: &[&str]) -> Result<PathBuf, Failure> {
+    let at = folder().join(at);
+    let _ = fs::remove_dir_all(&at);
+    fs::create_dir_all(&at).map_err(shell::about(&at))?;
+    let mut new = Command::new(firmware::workspace_target_dir().join("release/tidegate"));
+    new.current_dir(&at)
+        .args(["new", "kws", "--for", board])
+        .args(options)
+        .arg("--model")
+        .arg(shell::root().join(model));
+    shell::output_within(new, LIMIT)?;
+    Ok(at.join("kws"))
+}
+
+/// A program in the folder of a project, without the settings of this process's cargo.
+fn program(name: &str, project: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(name);
+    for variable in ["RUSTFLAGS", "CARGO_TARGET_DIR", "CARGO_ENCODED_RUSTFLAGS", "RUSTC", "CARGO"] {
+        command.env_remove(variable);
+    }
+    command.current_dir(project).args(arguments);
+    command
+}
+
+/// Runs a command of the project that must succeed without a warning, and returns its output.
+fn quietly(mut command: Command) -> Result<String, Failure> {
+    let shown = shell::shown(&command);
+    shell::say(&format!("    {shown}"));
+    let done = command.output().map_err(|error| format!("cannot start `{shown}`: {error}"))?;
+    let [stdout, stderr] = [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    if !done.status.success() || stderr.contains("warning") || stdout.contains("warning") {
+        return Err(format!("`{shown}` failed or warned, {}:\n{stderr}{stdout}", done.status));
+    }
+    Ok(stdout)
+}
+
+/// The lines with outputs of the network. Those of a program in C differ in spaces.
+fn outputs(printed: &str) -> Result<Vec<String>, Failure> {
+    let lines = printed.lines().filter(|line| line.contains(" ms "));
+    let lines: Vec<String> = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    if lines.is_empty() { Err(format!("the project printed no output:\n{printed}")) } else { Ok(lines) }
+}
+
+/// The three commands from a model to its outputs in QEMU, within [`LIMIT`]. Returns the outputs.
+fn three_commands(board: &str, options: &[&str], run: &[&str]) -> Result<Vec<String>, Failure> {
+    let what = [&[board], options].concat().concat();
+    step(&format!("three commands for {what}"), || {
+        let start = Instant::now();
+        let project = write(&what, MODEL, board, options)?;
+        let [name, arguments @ ..] = run else { return Err("no command".to_owned()) };
+        let printed = quietly(program(name, &project, arguments))?;
+        let taken = start.elapsed();
+        if taken > LIMIT {
+            return Err(format!("they took {:.0} s, more than {} s", taken.as_secs_f64(), LIMIT.as_secs()));
+        }
+        outputs(&printed)
+    })
+}
+
+const C: [&str; 4] = ["cmake", "--workflow", "--preset", "run"];
+
+/// The commands of a user for the first board, in Rust and in C, and the test of the same bits.
+pub fn first() -> Result<(), Failure> {
+    qemu(&QEMU[..1])
+}
+
+/// [`first`] for every board of QEMU, and their programs with tasks.
+pub fn every() -> Result<(), Failure> {
+    qemu(&QEMU)?;
+    for board in QEMU {
+        three_commands(board, &["--async"], &["cargo", "run"])?;
+    }
+    Ok(())
+}
+
+fn qemu(boards: &[&str]) -> Result<(), Failure> {
+    install::targets()?;
+    install::qemu()?;
+    install::arm_gcc()?;
+    install::cmake()?;
+    let mut first = None;
+    for board in boards {
+        let rust = three_commands(board, &[], &["cargo", "run"])?;
+        let project = folder().join(board).join("kws");
+        let printed = quietly(program("cargo", &project, &["test"]))?;
+        if !printed.contains("values of host and device have the same bits") {
+            return Err(format!("the test of {board} compared nothing:\n{printed}"));
+        }
+        let c = three_commands(board, &["--c"], &C)?;
+        let first = first.get_or_insert_with(|| rust.clone());
+        if rust != *first || c != *first {
+            return Err(format!("{board} prints {rust:?} and, in C, {c:?}; the first board {first:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Compiles the project of every other board, with a front end and without.
+pub fn boards() -> Result<(), Failure> {
+    install::targets()?;
+    install::esp()?;
+    for (board, sound) in BOARDS {
+        for (kind, model) in [("features", MODEL), ("sound", sound)] {
+            step(&format!("{board}, {kind}"), || {
+                let project = write("board", model, board, &[])?;
+                let mut check = program("cargo", &project, &["check"]);
+                check.env("CARGO_TARGET_DIR", folder().join("target"));
+                quietly(check).map(drop)
+            })?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! The page in the browser and the npm package: builds them into `target/web`, and tests them in Node and in Chromium.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::firmware::workspace_target_dir;
+use crate::hosts::HOST;
+use crate::shell::{self, about, cargo, root, run as run_command};
+use crate::{Failure, install};
+
+const FOLDER: &str = "tools/web";
+/// The runtime, in the folder of the package.
+const RUNTIME: &str = "tidegate.wasm";
+/// Seconds of the microphone in `cargo xtask test`, and otherwise. The bars are for the latter.
+const SHORT: u32 = 5;
+const LONG: u32 = 60;
+
+/// Every image: its file, its model, and the options of `tidegate pack`.
+const IMAGES: [(&str, &str, &[&str]); 4] = [
+    ("site/gru_s_i8x16.tgi", "hello_edge/GRU_S.pb", INTEGERS),
+    ("site/gru_s_f32.tgi", "hello_edge/GRU_S.pb", &["--numeric", "f32"]),
+    ("site/okay_nabu.tgi", "wake_word/okay_nabu.json", &[]),
+    ("site/silero_vad.tgi", "silero_vad/silero_vad_16k_op15.onnx", &["--shape", "input=1,576", "--numeric", "f32"]),
+];
+/// The functions of tidegate.h that `library.js`, `stream.js` and `tidegate.js` call.
+const CALLED: [&str; 25] = [
+    "detector_i16_init",
+    "detector_i16_push",
+    "detector_i16_reset",
+    "detector_init",
+    "detector_push",
+    "detector_reset",
+    "front_end_i16_init",
+    "front_end_i16_next",
+    "front_end_i16_push",
+    "front_end_i16_reset",
+    "front_end_init",
+    "front_end_next",
+    "front_end_push",
+    "front_end_reset",
+    "model_info",
+    "model_input",
+    "model_label",
+    "model_output",
+    "model_parse",
+    "state_init",
+    "state_reset",
+    "status_text",
+    "step_f32",
+    "step_i16",
+    "version",
+];
+const INTEGERS: &[&str] = &["--numeric", "i8x16", "--calibrate", CLIPS];
+const CLIPS: &str = "assets/speech_commands/index.csv";
+
+/// Builds the command line tool, the page and the package, and tests them for a minute of sound. Keeps pictures of the
+/// page in `docs` if `pictures` is set.
+pub fn run(pictures: bool) -> Result<(), Failure> {
+    install::targets()?;
+    install::browser()?;
+    run_command(
+        "the command line tool",
+        cargo(".", &["build", "--release", "--locked", "--package", "tidegate-tools"]),
+    )?;
+    build()?;
+    test(LONG, pictures)?;
+    shell::result(&format!("serve {} and open it at localhost", built().join("site").display()));
+    Ok(())
+}
+
+/// As [`run`], with a command line tool that is built already, and for a moment of sound.
+pub fn check() -> Result<(), Failure> {
+    build()?;
+    test(SHORT, false)
+}
+
+fn built() -> PathBuf {
+    workspace_target_dir().join("web")
+}
+
+fn tidegate() -> PathBuf {
+    workspace_target_dir().join("release/tidegate")
+}
+
+/// Writes the runtime into the package, and the site.
+fn build() -> Result<(), Failure> {
+    let package = root().join(FOLDER).join("package");
+    runtime(&package.join(RUNTIME))?;
+    let site = built().join("site");
+    let _ = fs::remove_dir_all(&site);
+    copy_files(&root().join(FOLDER).join("page"), &site)?;
+    copy_files(&package, &site.join("tidegate"))?;
+    for (image, model, options) in IMAGES {
+        let mut pack = Command::new(tidegate());
+        pack.current_dir(root())
+            .args(["pack", &format!("assets/{model}"), "-o"])
+            .arg(built().join(image))
+            .args(options);
+        run_command(&format!("packing {image}"), pack)?;
+    }
+    Ok(())
+}
+
+/// Links the functions of the library for C that the package calls. Others would only be downloaded.
+fn runtime(to: &Path) -> Result<(), Failure> {
+    let mut library = cargo(".", &["build", "--package", "tidegate-c", "--locked", "--profile", "wasm"]);
+    library.args(["--target", install::BROWSER]);
+    run_command("the library for browsers", library)?;
+    let sysroot = install::sysroot()?;
+    let mut linker = Command::new(sysroot.join("lib/rustlib").join(HOST).join("bin/rust-lld"));
+    linker.args(["-flavor", "wasm", "--no-entry", "--gc-sections", "--strip-all", "--compress-relocations", "-O2"]);
+    linker.args(["--stack-first", "-z", "stack-size=1048576"]);
+    linker.args(CALLED.iter().map(|function| format!("--export=tidegate_{function}")));
+    linker.arg(workspace_target_dir().join(install::BROWSER).join("wasm/libtidegate_c.a")).arg("-o").arg(to);
+    run_command("the runtime", linker)
+}
+
+fn test(seconds: u32, pictures: bool) -> Result<(), Failure> {
+    let command = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command
+            .current_dir(root().join(FOLDER))
+            .args(arguments)
+            .env("TIDEGATE", tidegate())
+            .env("TIDEGATE_WEB", built());
+        command
+    };
+    // The versions in package.json are exact, so a lock file would add only addresses.
+    let install = ["install", "--no-package-lock", "--no-audit", "--no-fund"];
+    run_command("installing what the tests in Chromium need", command("npm", &install))?;
+    run_command("sounds and what `tidegate` hears in them", command("node", &["test/prepare.js"]))?;
+    let mut tests =
+        command("node", &["--test", "--test-reporter=spec", "test/package.test.js", "test/browser.test.js"]);
+    tests.env("TIDEGATE_WEB_SECONDS", seconds.to_string());
+    if pictures {
+        tests.env("TIDEGATE_WEB_PICTURES", root().join("docs/web"));
+    }
+    run_command("the package in Node, the page in Chromium", tests)
+}
+
+/// Copies the files of a folder, without its folders.
+fn copy_files(from: &Path, to: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(to).map_err(about(to))?;
+    for entry in fs::read_dir(from).map_err(about(from))? {
+        let path = entry.map_err(about(from))?.path();
+        if let Some(name) = path.file_name().filter(|_| path.is_file()) {
+            copy(&path, &to.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    fs::copy(from, to).map(drop).map_err(about(from))
+}
