@@ -178,6 +178,7 @@ impl OnDevice {
             "feature": self.core.feature,
             "mhz": self.mhz,
             "instructions_per_step": self.cost.step.round(),
+            "longest_step_instructions": self.cost.longest.round(),
             "front_end_instructions": self.cost.front_end.round(),
             "modelled_cycles": modelled.then(|| cycles.round()),
             "milliseconds": self.milliseconds(),

@@ -19,7 +19,7 @@ use tidegate_tools::plot::memory_map;
 
 use super::args::{ModelArgs, StreamArg};
 use super::sound::{schedule_json, schedule_text};
-use super::{Failure, Outcome, check_outputs};
+use super::{Failure, Outcome, check_outputs, check_plot};
 
 /// Shows layers, flash, RAM, multiply-accumulates, labels and front end of a model
 #[derive(clap::Args)]
@@ -79,6 +79,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let stem = args.model.file.file_stem().unwrap_or_default().to_string_lossy();
     let DeviceArgs { core, mhz, every, plot } = &args.device;
     check_outputs(&[args.c_header.as_ref(), args.c_array.as_ref(), plot.as_ref()], &[&args.model.file])?;
+    check_plot(plot.as_ref())?;
     let on_device = core.map(|core| {
         let sizes = (&model, ram_bytes(&model), image.bytes().len());
         OnDevice::new(core, *mhz, *every, sizes).map_err(|error| Failure::of(&args.model.file, error))

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use serde_json::json;
 use tidegate::{Layout, Model, Numeric};
 use tidegate_model::canonical::Canonical;
 use tidegate_model::load::{self, ImageBuffer, Loaded};
@@ -18,7 +19,7 @@ use tidegate_tools::grouped;
 use self::board::{Board, Machine};
 use self::project::Project;
 use self::template::File;
-use super::args::{SettingArgs, numeric};
+use super::args::{JsonArg, SettingArgs, numeric};
 use super::pack::calibration;
 use super::{Failure, Outcome, print_notes};
 
@@ -27,10 +28,10 @@ use super::{Failure, Outcome, print_notes};
 /// The project is complete: program, memory layout, model, a test that host and device give the same bits, and the source
 /// of the runtime. The boards `qemu-*` are simulated; `cargo run` starts them.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
-  tidegate new kws --model model.keras --for qemu-m4
-  tidegate new kws --model model.keras --for nrf52840 --calibrate clips.csv
-  tidegate new kws --model kws.tgi --for qemu-m0 --c")]
+#[command(after_help = "Examples, in the folder of `tidegate demo --keep .`:
+  tidegate new kws --model gru_s.tgi --for qemu-m4
+  tidegate new kws-in-c --model gru_s.tgi --for qemu-m0 --c
+  tidegate new kws-nrf --model GRU_S.pb --for nrf52840 --calibrate speech_commands/index.csv")]
 pub struct Args {
     /// Name of the project and of its folder, which must not exist
     name: String,
@@ -55,6 +56,8 @@ pub struct Args {
     calibrate: Option<PathBuf>,
     #[command(flatten)]
     settings: SettingArgs,
+    #[command(flatten)]
+    json: JsonArg,
 }
 
 /// Stack that a program is assumed to need, and flash for its code. The linker has the last word.
@@ -103,7 +106,23 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     };
     write(&folder, &if args.c { project.c() } else { project.rust() })?;
     if let Some(loaded) = &loaded {
-        print_notes(&args.model, loaded, out)?;
+        print_notes(&args.model, loaded);
+    }
+    let start = if args.c { "cmake --workflow --preset run" } else { "cargo run" };
+    if args.json.json {
+        let (model_bytes, numeric, layout) = (image.bytes().len(), model.numeric().name(), model.layout().name());
+        let value = json!({
+            "folder": args.name,
+            "board": name,
+            "numeric": numeric,
+            "layout": layout,
+            "model_bytes": model_bytes,
+            "flash_bytes": flash,
+            "ram_bytes": ram,
+            "start": start,
+        });
+        writeln!(out, "{value}")?;
+        return Ok(());
     }
     let (bytes, numeric) = (grouped(image.bytes().len()), model.numeric().name());
     writeln!(out, "{}: a project for {name}, {}", args.name, args.board.about)?;
@@ -112,7 +131,6 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if let Some((program, package)) = args.board.emulator().filter(|(program, _)| !runs(program)) {
         writeln!(out, "{program} is not installed (Debian: apt-get install {package})")?;
     }
-    let start = if args.c { "cmake --workflow --preset run" } else { "cargo run" };
     writeln!(out, "\n    cd {}\n    {start}", args.name)?;
     Ok(())
 }
