@@ -9,7 +9,7 @@ use tidegate::{Numeric, Schedule, StepError};
 use tidegate_model::backend::Engine;
 use tidegate_model::canonical::{Mfcc, Tensor};
 use tidegate_model::data::{read_audio_at, read_index, read_tensors};
-use tidegate_model::load::{self, ImageBuffer, Settings};
+use tidegate_model::load::{self, ImageBuffer, Labels, Settings};
 use tidegate_model::runner::{classify, clip_features, features, listen, run, score_stream};
 use tidegate_model::score::{ClipLen, StreamPlan, StreamScore};
 use tidegate_tests::tolerance::worse;
@@ -54,7 +54,7 @@ fn file(name: &str) -> PathBuf {
 fn image(name: &str) -> ImageBuffer {
     let labels = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(labels.path(), name).unwrap();
-    let (labels, front_end) = (Some(labels.path().to_owned()), Some("precise".into()));
+    let (labels, front_end) = (Labels::File(labels.path().to_owned()), Some("precise".into()));
     let settings = Settings { labels, front_end, ..Settings::default() };
     load::image(&file(name), &settings, Some(Numeric::F32)).unwrap()
 }

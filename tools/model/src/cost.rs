@@ -85,7 +85,7 @@ pub fn key(model: &Model<'_>, node: &Node<'_>) -> String {
 
 /// The terms of a layer.
 pub fn terms(node: &Node<'_>) -> Terms {
-    let (work, rows) = (node.step_work(), node.unroll.map_or(1, |unroll| unroll.steps) as f64);
+    let (work, rows) = (node.step_work(), f64::from(node.unroll.map_or(1, |unroll| unroll.steps)));
     let pixels: usize = ["out_height", "out_width"].into_iter().filter_map(|name| extent(node, name)).product();
     let outputs = rows * node.output_size as f64;
     [1.0, rows * pixels as f64, outputs, work.curves as f64, work.moves as f64, work.macs as f64]
@@ -138,7 +138,7 @@ impl Costs {
         let core = self.cores.get(core)?;
         let numeric = model.numeric().name();
         let base = core.base.get(numeric).copied().unwrap_or_default();
-        let states = model.schedule().states() as f64;
+        let states = f64::from(model.schedule().states());
         // On average, the states that run in a step, and the windows that it completes.
         let (running, complete) = match model.schedule() {
             Schedule::Endless => (1.0, 1.0),

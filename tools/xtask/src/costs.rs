@@ -201,16 +201,15 @@ fn least_squares(samples: &[(Terms, f64)], used: [bool; TERMS]) -> Terms {
             rows[i][TERMS] += scaled[i];
         }
     }
-    for i in 0..TERMS {
-        rows[i][i] = if rows[i][i] > 0.0 { rows[i][i] * (1.0 + 1e-9) } else { 1.0 };
+    for (i, row) in rows.iter_mut().enumerate() {
+        row[i] = if row[i] > 0.0 { row[i] * (1.0 + 1e-9) } else { 1.0 };
     }
     // Symmetric and positive definite, so elimination needs no pivots.
     for i in 0..TERMS {
-        for k in i + 1..TERMS {
-            let factor = rows[k][i] / rows[i][i];
-            for j in i..=TERMS {
-                rows[k][j] -= factor * rows[i][j];
-            }
+        let (done, below) = rows.split_at_mut(i + 1);
+        for row in below {
+            let factor = row[i] / done[i][i];
+            row.iter_mut().zip(&done[i]).skip(i).for_each(|(x, pivot)| *x -= factor * pivot);
         }
     }
     let mut weights = [0.0; TERMS];

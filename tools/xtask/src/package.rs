@@ -47,8 +47,9 @@ pub fn check() -> Result<(), Failure> {
     let mut workspace = WORKSPACE.to_owned();
     for (name, version) in &published {
         let package = format!("{name}-{version}");
+        // With the times in the archive, cargo would take the files for those of an earlier run.
         let mut extract = Command::new("tar");
-        extract.current_dir(&folder).args(["-xzf", &format!("{package}.crate")]);
+        extract.current_dir(&folder).args(["-xzmf", &format!("{package}.crate")]);
         run_command(&format!("unpacking {package}"), extract)?;
         if let Some(missing) = FILES.iter().find(|file| !folder.join(&package).join(file).is_file()) {
             return Err(format!("the package of {name} has no {missing}"));

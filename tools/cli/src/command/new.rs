@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::json;
-use tidegate::{Layout, Model, Numeric};
+use tidegate::{DetectorSettings, Layout, Mfcc, Model, Numeric};
 use tidegate_model::canonical::Canonical;
 use tidegate_model::load::{self, ImageBuffer, Loaded};
 use tidegate_model::quantize::{Goal, RangeRules, Ranges, StandIn, is_poor};
@@ -239,8 +239,8 @@ fn check_ports(model: &Model<'_>, file: &Path) -> Outcome {
 
 /// Bytes of RAM that the model needs, without the stack.
 fn ram_bytes(model: &Model<'_>) -> usize {
-    let front_end = model.front_end().map_or(0, |front_end| front_end.memory_words());
-    let detector = model.detector().map_or(0, |detector| detector.memory_words());
+    let front_end = model.front_end().map_or(0, Mfcc::memory_words);
+    let detector = model.detector().map_or(0, DetectorSettings::memory_words);
     let ports = model.input_size() + model.output_size();
     4 * (model.state_words() + model.scratch_words() + front_end + detector + ports)
 }
