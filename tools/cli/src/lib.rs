@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-pub mod device;
 pub mod plot;
 pub mod progress;
 pub mod report;

@@ -10,7 +10,6 @@ pub mod budget;
 mod buffer;
 pub mod canonical;
 pub mod compare;
-pub mod cost;
 pub mod data;
 #[cfg(feature = "denoise")]
 pub mod denoise;

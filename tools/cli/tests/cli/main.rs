@@ -4,7 +4,6 @@ mod arch;
 mod bad_input;
 mod cut_off;
 mod denoise;
-mod device;
 mod docs;
 mod evaluated;
 mod help;
