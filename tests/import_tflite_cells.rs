@@ -112,12 +112,13 @@ fn a_layer_of_two_inputs_is_no_recurrent_layer() {
 /// The interpreter and the formulas in f64 differ by no more than the roundings of both, which are of the same size.
 #[test]
 fn the_interpreter_is_within_the_bound_of_the_oracle() {
-    let (mut values, mut widest) = (0, 0.0_f64);
+    let mut values = 0;
     for name in [names("float_while"), names("float_ports")].concat() {
         let model = imported(&name).model;
         let oracle = Oracle::new(&model);
         let sizes: Vec<usize> = model.architecture.inputs.iter().map(|port| port.size).collect();
         for (input, expected) in recorded(&name) {
+            let peak = worst(expected.iter().map(|y| f64::from(y.abs())));
             let mut state = vec![Bounded::exact(0.0); oracle.state_len()];
             let rows = input.chunks(sizes.iter().sum());
             let given: Vec<Bounded> = rows
@@ -132,13 +133,13 @@ fn the_interpreter_is_within_the_bound_of_the_oracle() {
                 let far = (f64::from(value) - y.value).abs();
                 let bound = 2.0 * y.error + 4.0 * f64::from(f32::EPSILON) * y.value.abs();
                 assert!(far <= bound, "{name}: {far:e} > {bound:e}");
-                widest = worse(widest, bound);
+                // A wider bound would show nothing.
+                assert!(bound <= 0.1 * peak, "{name}: a bound of {bound:e} for outputs up to {peak:e}");
                 values += 1;
             }
         }
     }
-    println!("{values} values, bounds up to {widest:.1e}");
-    assert!(values > 500 && widest < 1e-4, "{values} values, {widest:e}");
+    assert!(values > 500, "{values} values");
 }
 
 fn with_states(states: &[(&str, &str)]) -> Options {

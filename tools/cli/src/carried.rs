@@ -51,8 +51,13 @@ const FILES: &[(&str, &[u8])] = carried! {
 /// Writes all files to a folder, which exists.
 ///
 /// # Errors
-/// If a file or a folder in it cannot be written.
+/// If a file is there with other content, before anything is written. If a file or a folder in it cannot be written.
 pub fn write(folder: &Path) -> Result<(), DataError> {
+    let differs = |(name, content): &&(&str, &[u8])| fs::read(folder.join(name)).is_ok_and(|found| found != *content);
+    if let Some((name, _)) = FILES.iter().find(differs) {
+        let reason = "is there with other content than the demo's, and is not overwritten: give --keep another folder";
+        return Err(DataError::new(&folder.join(name), reason));
+    }
     FILES.iter().try_for_each(|(name, content)| {
         let path = folder.join(name);
         let within = path.parent().unwrap_or(folder);

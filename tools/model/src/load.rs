@@ -114,6 +114,7 @@ pub fn image(path: &Path, settings: &Settings, numeric: Option<Numeric>) -> Resu
         return packed(path, &model, numeric);
     }
     let Settings { arch, window, shapes, binds, states, stream, labels, .. } = settings;
+    let Settings { schedule, front_end, mean_of, threshold, refractory_ms, .. } = settings;
     let has_ports = !shapes.is_empty() || !binds.is_empty() || !states.is_empty();
     if arch.is_some() || window.is_some() || has_ports || *stream {
         let holds = "is a flash image, which holds its architecture";
@@ -121,6 +122,11 @@ pub fn image(path: &Path, settings: &Settings, numeric: Option<Numeric>) -> Resu
     }
     if *labels != Labels::Usual {
         return setting(path, "is a flash image, which holds its labels: leave --labels out");
+    }
+    let detects = mean_of.is_some() || threshold.is_some() || refractory_ms.is_some();
+    if schedule.is_some() || front_end.is_some() || detects {
+        let options = "--schedule, --front-end, --mean-of, --threshold and --refractory";
+        return setting(path, format!("is a flash image, which holds its settings: leave {options} out"));
     }
     let buffer = ImageBuffer::new(&read_bytes(path)?);
     let model = buffer.model().map_err(|source| LoadError::Image { path: path.to_owned(), source })?;

@@ -21,6 +21,8 @@ let current;
 let frames = [];
 /** Ends live sound. */
 let stop;
+/** Number of the newest request of the person. What an earlier one still brings is dropped. */
+let newest = 0;
 let isDirty = true;
 
 function say(text, isError = false) {
@@ -28,18 +30,21 @@ function say(text, isError = false) {
   element("status").toggleAttribute("data-error", isError);
 }
 
-/** Does what a person asked for. Errors are shown, not thrown. */
+/** Does what a person asked for; `work` learns whether nothing newer was asked for. Errors are shown, not thrown. */
 async function attempt(work) {
+  const own = ++newest;
+  const isNewest = () => own === newest;
   try {
-    await work();
+    await work(isNewest);
   } catch (error) {
-    say(`${error.message}`, true);
+    if (isNewest()) say(`${error.message}`, true);
   }
 }
 
-async function open(image, description) {
+async function open(image, description, isNewest) {
   halt();
   const model = await Tidegate.load(image);
+  if (!isNewest()) return;
   model.stream(description.stream);
   const names = model.labels.length > 0 ? model.labels : (description.labels ?? []);
   const rate = model.sampleRate || 16000;
@@ -76,10 +81,11 @@ function facts(values) {
   );
 }
 
-async function openShipped(description) {
+async function openShipped(description, isNewest) {
   const response = await fetch(description.file);
   if (!response.ok) throw new Error(`${description.file} is missing: cargo xtask web writes it`);
-  await open(await response.arrayBuffer(), description);
+  const image = await response.arrayBuffer();
+  if (isNewest()) await open(image, description, isNewest);
 }
 
 function clear() {
@@ -107,7 +113,7 @@ async function start() {
   let media;
   const end = () => {
     media?.getTracks().forEach((track) => track.stop());
-    context.close();
+    if (context.state !== "closed") context.close();
   };
   stop = end;
   element("microphone").setAttribute("aria-pressed", "true");
@@ -116,6 +122,8 @@ async function start() {
     media = await navigator.mediaDevices.getUserMedia({
       audio: { echoCancellation: false, noiseSuppression: false, autoGainControl: false },
     });
+    // The person may have stopped it before the answer.
+    if (stop !== end) return end();
     const live = (frame) => {
       // Frames may still arrive after the end.
       if (stop !== end) return;
@@ -123,10 +131,12 @@ async function start() {
       if (frames[0].sample < frame.sample - KEPT * current.rate) frames.shift();
     };
     const node = await listen(context, current.model, live, { stream: current.stream });
+    if (stop !== end) return end();
     context.createMediaStreamSource(media).connect(node);
     say("Listening");
   } catch (error) {
-    halt();
+    end();
+    if (stop === end) halt();
     throw error;
   }
 }
@@ -138,12 +148,14 @@ function halt() {
   element("microphone").textContent = "Start the microphone";
 }
 
-async function openSound(file) {
+async function openSound(file, isNewest) {
   halt();
   clear();
   say(`Reading ${file.name}`);
   const samples = await samplesOf(file, current.rate);
-  await listenTo(samples, current.model, heard, { stream: current.stream });
+  if (!isNewest()) return;
+  await listenTo(samples, current.model, (frame) => isNewest() && heard(frame), { stream: current.stream });
+  if (!isNewest()) return;
   const seconds = samples.length / current.rate;
   const position = element("position");
   position.max = `${seconds}`;
@@ -155,9 +167,9 @@ async function openSound(file) {
   say(`${file.name}: ${seconds.toFixed(1)} s, ${decisions} decisions`);
 }
 
-async function openFile(file) {
-  if (file.name.endsWith(".tgi")) await open(await file.arrayBuffer(), { name: file.name });
-  else await openSound(file);
+async function openFile(file, isNewest) {
+  if (file.name.endsWith(".tgi")) await open(await file.arrayBuffer(), { name: file.name }, isNewest);
+  else await openSound(file, isNewest);
 }
 
 /** Seconds that the pictures show at most. */
@@ -188,10 +200,10 @@ function tick() {
 
 const shipped = await (await fetch("models.json")).json();
 element("models").replaceChildren(...shipped.map(({ name }, index) => new Option(name, `${index}`)));
-element("models").addEventListener("change", ({ target }) => attempt(() => openShipped(shipped[Number(target.value)])));
+element("models").addEventListener("change", ({ target }) => attempt((isNewest) => openShipped(shipped[Number(target.value)], isNewest)));
 element("microphone").addEventListener("click", () => attempt(async () => (stop ? halt() : await start())));
 for (const id of ["image", "sound"]) {
-  element(id).addEventListener("change", ({ target }) => target.files[0] && attempt(() => openFile(target.files[0])));
+  element(id).addEventListener("change", ({ target }) => target.files[0] && attempt((isNewest) => openFile(target.files[0], isNewest)));
 }
 element("position").addEventListener("input", () => (isDirty = true));
 element("player").addEventListener("timeupdate", ({ target }) => {
@@ -206,13 +218,13 @@ document.body.addEventListener("dragleave", () => document.body.classList.remove
 document.body.addEventListener("drop", (event) => {
   event.preventDefault();
   document.body.classList.remove("over");
-  attempt(async () => {
-    for (const file of event.dataTransfer.files) await openFile(file);
+  attempt(async (isNewest) => {
+    for (const file of event.dataTransfer.files) await openFile(file, isNewest);
   });
 });
 addEventListener("resize", () => (isDirty = true));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => (isDirty = true));
-await attempt(() => openShipped(shipped[0]));
+await attempt((isNewest) => openShipped(shipped[0], isNewest));
 tick();
 
 /** For tests: the frames so far. */

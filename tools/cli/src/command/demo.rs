@@ -23,7 +23,7 @@ use super::args::JsonArg;
 use super::calibrate::Calibration;
 use super::listen::{Heard, run_stream};
 use super::sound::{front_end_of, joined, labels_of};
-use super::{Failure, Outcome, layers, make_folder};
+use super::{Failure, Outcome, layers, make_folder, shown};
 use crate::carried;
 
 /// Shows import, pack, verify, listen and firmware with a model and sounds that tidegate carries
@@ -85,7 +85,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let firmware = firmware(&mut log)?;
     log.step("firmware", &firmware)?;
     if log.is_json {
-        let value = json!({ "kept": args.keep, "steps": log.steps, "events": heard.events_json() });
+        let value =
+            json!({ "kept": args.keep.as_deref().map(shown), "steps": log.steps, "events": heard.events_json() });
         writeln!(log.out, "{value}")?;
     }
     Ok(())

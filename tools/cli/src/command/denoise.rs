@@ -15,7 +15,7 @@ use tidegate_tools::plot::{Noise, noise};
 use tidegate_tools::progress::bar;
 
 use super::args::{Backend, JsonArg, numeric};
-use super::{Failure, Outcome, check_outputs, check_plot};
+use super::{Failure, Outcome, check_outputs, check_plot, shown};
 
 /// Longest part of a sound that calibrates integers, in seconds.
 const CALIBRATED: usize = 30;
@@ -84,7 +84,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         images.iter().map(|image| Ok(image.model()?.numeric().name())).collect::<Result<_, Failure>>()?;
     if args.json.json {
         let value = json!({
-            "input": args.input, "output": args.output, "recipe": facts.name, "seconds": noisy.seconds(),
+            "input": shown(&args.input), "output": shown(&args.output), "recipe": facts.name, "seconds": noisy.seconds(),
             "numerics": numerics, "late_samples": facts.late,
         });
         writeln!(out, "{value}")?;

@@ -8,7 +8,7 @@ use tidegate_model::canonical::{Architecture, Node, Port};
 use tidegate_model::load;
 
 use super::args::{JsonArg, SettingArgs};
-use super::{Outcome, check_extension, check_outputs, layers, print_notes};
+use super::{Outcome, check_extension, check_outputs, layers, print_notes, shown};
 
 /// Converts a foreign model to a canonical model (safetensors)
 ///
@@ -60,7 +60,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let layer = |node: &Node| json!({ "name": node.name, "cell": node.cell, "input": node.input_size, "output": node.output_size });
         let port = |port: &Port| json!({ "name": port.name, "size": port.size });
         let value = json!({
-            "model": args.model, "output": args.output, "source": source,
+            "model": shown(&args.model), "output": shown(&args.output), "source": source,
             "layers": nodes.iter().map(layer).collect::<Vec<_>>(),
             "inputs": inputs.iter().map(port).collect::<Vec<_>>(),
             "outputs": outputs.iter().map(port).collect::<Vec<_>>(),

@@ -12,7 +12,7 @@ use tidegate_tools::plot::{EventMark, Timeline, TruthSpan, timeline};
 
 use super::args::{JsonArg, ModelArgs, parse_schedule};
 use super::sound::{front_end_of, labels_of, schedule_json, schedule_text, scheduled};
-use super::{Failure, Outcome, check_outputs, check_plot};
+use super::{Failure, Outcome, check_outputs, check_plot, shown};
 
 /// Detects labels in a sound: prints a line for each event, and draws a timeline
 #[derive(clap::Args)]
@@ -47,7 +47,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     if args.json.json {
         let value = json!({
-            "sound": args.wav, "seconds": audio.seconds(), "schedule": schedule_json(model.schedule()),
+            "sound": shown(&args.wav), "seconds": audio.seconds(), "schedule": schedule_json(model.schedule()),
             "decisions": heard.decisions.len(), "threshold": heard.threshold, "events": heard.events_json(),
         });
         writeln!(out, "{value}")?;

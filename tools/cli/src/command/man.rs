@@ -8,7 +8,7 @@ use serde_json::json;
 use tidegate_model::output::{Pending, prepare};
 
 use super::args::JsonArg;
-use super::{Outcome, make_folder};
+use super::{Outcome, make_folder, shown};
 
 /// Writes a manual page for tidegate and each of its commands
 #[derive(clap::Args)]
@@ -38,7 +38,7 @@ pub fn run(args: &Args, command: clap::Command, out: &mut dyn Write) -> Outcome 
     let (paths, files): (Vec<PathBuf>, Vec<Pending>) = pages.into_iter().unzip();
     files.into_iter().try_for_each(Pending::keep)?;
     if args.json.json {
-        writeln!(out, "{}", json!({ "pages": paths }))?;
+        writeln!(out, "{}", json!({ "pages": paths.iter().map(|path| shown(path)).collect::<Vec<_>>() }))?;
     } else {
         writeln!(out, "{} pages in {}", paths.len(), folder.display())?;
     }

@@ -134,6 +134,11 @@ fn check_extension(output: &Path, other: &str, reason: impl fmt::Display) -> Out
     }
 }
 
+/// A path for JSON, which has no bytes that are not UTF-8.
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
 /// Prints the notes on an import to standard error.
 fn print_notes(model: &Path, loaded: &Loaded) {
     let model = model.display();

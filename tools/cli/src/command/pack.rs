@@ -16,7 +16,7 @@ use tidegate_tools::report::page;
 
 use super::args::{JsonArg, PACKED, SettingArgs, numeric};
 use super::calibrate::{Calibration, RangeArg, decisions, parse_range, rules};
-use super::{Failure, Outcome, check_extension, check_outputs, print_notes};
+use super::{Failure, Outcome, check_extension, check_outputs, print_notes, shown};
 
 /// Packs a model into a flash image
 ///
@@ -174,7 +174,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     print_notes(&args.model, &loaded);
     if args.json.json {
         let value = json!({
-            "model": args.model, "output": args.output, "bytes": image.bytes().len(), "numeric": numeric.name(),
+            "model": shown(&args.model), "output": shown(&args.output), "bytes": image.bytes().len(), "numeric": numeric.name(),
             "layout": layout.name(), "report": report.map(|report| report.json),
         });
         writeln!(out, "{value}")?;

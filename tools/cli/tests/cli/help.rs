@@ -86,6 +86,10 @@ fn the_demo_carries_its_files() {
     ] {
         assert_eq!(here.read(&format!("kept/here/{name}")), fs::read(shipped(original)).unwrap(), "{name}");
     }
+    // A person's own file stays.
+    fs::create_dir(here.path("own")).unwrap();
+    here.write("own/labels.txt", "up\n");
+    here.refuse(&["demo", "--keep", "own"], "own/labels.txt", &["is not overwritten", "give --keep another folder"]);
     // The links in `tools/cli/demo` are copies in the package.
     let index = String::from_utf8(here.read("kept/here/speech_commands/index.csv")).unwrap();
     for clip in index.lines().skip(1).map(|line| line.split(',').next().unwrap()) {

@@ -79,6 +79,18 @@ fn every_command_prints_the_documented_json() {
     }
 }
 
+/// A name of a file may have bytes that are not UTF-8.
+#[cfg(unix)]
+#[test]
+fn the_json_of_any_path_is_text() {
+    use std::os::unix::ffi::OsStrExt;
+    let here = Workplace::new();
+    let output = std::ffi::OsStr::from_bytes(b"\xff.safetensors");
+    let done = here.command(&["import", &super::gru_pb(), "--json", "-o"]).arg(output).output().unwrap();
+    let value: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert!(done.status.success() && value["output"].as_str().unwrap().ends_with(".safetensors"));
+}
+
 #[test]
 fn another_shape_is_noticed() {
     let [a, b, c] = [r#"{"a": [{"b": 1}]}"#, r#"{"a": [{"c": 1}]}"#, r#"{"a": [{"b": "1"}]}"#]

@@ -29,6 +29,10 @@ const WRONG: &[(&str, &str)] = &[
         "pack m.pb -o k.safetensors",
         "k.safetensors: pack writes images: give -o k.tgi, or `tidegate import m.pb -o k.safetensors` for a model",
     ),
+    (
+        "new kws --model g.tgi --for qemu-m4 --threshold 0.5",
+        "g.tgi: is a flash image, which holds its settings: leave --schedule, --front-end, --mean-of, --threshold and --refractory out",
+    ),
     ("pack g.tgi -o h.tgi", "g.tgi: is a flash image already; give the model that it was packed from"),
     (
         "import fixed.onnx -o x.safetensors --window 7",
