@@ -219,6 +219,12 @@ pub fn bundles() -> Result<(), Failure> {
     shell::run("writing networks for the firmware", write)
 }
 
+/// Builds `tidegate` alone. The tests of the workspace build it with other features, so they do not call this.
+pub fn build_command_line() -> Result<(), Failure> {
+    let build = cargo(".", &["build", "--release", "--locked", "--package", "tidegate-tools"]);
+    shell::run("building the command line", build)
+}
+
 /// The folder with the [`bundles`] of a layout.
 pub fn bundle_dir(layout: &str) -> PathBuf {
     bundles_dir().join(layout)

@@ -93,10 +93,10 @@ const ARM64: [(&str, &str); 3] = [
 /// The C compiler for Cortex-M, and its library.
 const ARM_GCC: [(&str, &str); 2] =
     [("arm-none-eabi-gcc", "gcc-arm-none-eabi"), ("arm-none-eabi-gcc", "libnewlib-arm-none-eabi")];
-/// What the page in the browser is tested with.
+/// Node, npm and Chromium, for the tests of the page in the browser.
 const BROWSERS: [(&str, &str); 3] = [("node", "nodejs"), ("npm", "npm"), ("chromium", "chromium")];
 
-/// What the projects in C of `tidegate new` need.
+/// CMake and the compilers that projects of `tidegate new` in C need.
 const CMAKE: [(&str, &str); 3] =
     [("cmake", "cmake"), ("make", "make"), ("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")];
 

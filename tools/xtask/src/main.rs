@@ -157,9 +157,11 @@ fn main() -> ExitCode {
         Task::Zoo { part, record } => zoo::run(&part, record.overwrite_expected),
         Task::Icount(Figures { json, record }) => icount::run(json, record.overwrite_expected),
         Task::C => c::run(),
-        Task::New { boards: true, .. } => new::boards(),
-        Task::New { every: true, .. } => new::every(),
-        Task::New { .. } => new::first(),
+        Task::New { every, boards } => firmware::build_command_line().and_then(|()| match (every, boards) {
+            (_, true) => new::boards(),
+            (true, false) => new::every(),
+            (false, false) => new::first(),
+        }),
         Task::Web { pictures } => web::run(pictures),
         Task::Size(Figures { json, record }) => size::run(json, record.overwrite_expected),
     };

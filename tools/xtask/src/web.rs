@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::firmware::workspace_target_dir;
+use crate::firmware::{build_command_line, workspace_target_dir};
 use crate::hosts::HOST;
 use crate::shell::{self, about, cargo, root, run as run_command};
 use crate::{Failure, install};
@@ -59,10 +59,7 @@ const CLIPS: &str = "assets/speech_commands/index.csv";
 pub fn run(pictures: bool) -> Result<(), Failure> {
     install::targets()?;
     install::browser()?;
-    run_command(
-        "the command line tool",
-        cargo(".", &["build", "--release", "--locked", "--package", "tidegate-tools"]),
-    )?;
+    build_command_line()?;
     build()?;
     test(LONG, pictures)?;
     shell::result(&format!("serve {} and open it at localhost", built().join("site").display()));

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::firmware::{self, FAST, Firmware, MACHINES, Machine};
 use crate::record::{self, outgrown};
-use crate::shell::{self, about, cargo, output_within, root, step};
+use crate::shell::{self, about, output_within, root, step};
 use crate::{Failure, install};
 
 const PROGRAM: &str = "zoo";
@@ -82,7 +82,7 @@ pub fn run(part: &str, overwrite_expected: bool) -> Result<(), Failure> {
     install::qemu()?;
     let targets = machines().map(|machine| (machine.target, PROGRAM));
     firmware::build_for(FAST, targets)?;
-    shell::run("building the command line", cargo(".", &["build", "--release", "--locked", "-p", "tidegate-tools"]))?;
+    firmware::build_command_line()?;
     let path = root().join("tools/cli/zoo.json");
     let mut entries: Vec<Entry> = serde_json::from_str(&shell::read(&path)?).map_err(about(&path))?;
     let mut grown = Vec::new();

@@ -1,17 +1,12 @@
-/* Start-up, console and exit of a Cortex-M in QEMU. */
+/* Start-up of a Cortex-M in QEMU. */
 
 #include "board.h"
-
-#include <stdint.h>
 
 int main(void);
 
 extern uint32_t data_load[], data_start[], data_end[], bss_start[], bss_end[], stack_start[];
 
-/* Semihosting for AArch32, Arm's specification: operations and the reasons of SYS_EXIT. */
-enum { SYS_OPEN = 0x01, SYS_WRITE = 0x05, SYS_EXIT = 0x18, ADP_RUN_TIME_ERROR = 0x20023, ADP_APPLICATION_EXIT = 0x20026 };
-
-static uint32_t semihosting(uint32_t operation, uint32_t argument)
+uint32_t semihosting(uint32_t operation, uint32_t argument)
 {
     register uint32_t r0 __asm__("r0") = operation;
     register uint32_t r1 __asm__("r1") = argument;
@@ -19,26 +14,10 @@ static uint32_t semihosting(uint32_t operation, uint32_t argument)
     return r0;
 }
 
-void board_write(const char *bytes, size_t len)
-{
-    static uint32_t handle;
-    uint32_t block[3] = {(uint32_t)":tt", 4, 3};
-    if (handle == 0) handle = semihosting(SYS_OPEN, (uint32_t)block);
-    block[0] = handle;
-    block[1] = (uint32_t)bytes;
-    block[2] = (uint32_t)len;
-    (void)semihosting(SYS_WRITE, (uint32_t)block);
-}
-
-static __attribute__((noreturn)) void leave(int status)
-{
-    for (;;) (void)semihosting(SYS_EXIT, status == 0 ? ADP_APPLICATION_EXIT : ADP_RUN_TIME_ERROR);
-}
-
 __attribute__((noreturn)) void Fault_Handler(void)
 {
     board_write("fault\n", 6);
-    leave(1);
+    board_exit(1);
 }
 
 __attribute__((noreturn)) void Reset_Handler(void)
@@ -52,7 +31,7 @@ __attribute__((noreturn)) void Reset_Handler(void)
 #endif
     for (word = data_start; word < data_end; word++) *word = *from++;
     for (word = bss_start; word < bss_end; word++) *word = 0;
-    leave(main());
+    board_exit(main());
 }
 
 /* The first 16 words: the initial stack pointer and the handlers. */

@@ -30,7 +30,7 @@ pub struct Core {
     pub gcc: &'static str,
 }
 
-/// What runs the program.
+/// The machine or chip that runs the program.
 #[derive(Debug)]
 pub enum Machine {
     /// A machine of QEMU, and the file with its memories.

@@ -6,7 +6,7 @@ use tidegate_model::c_header;
 use super::board::{Board, Machine};
 use super::template::{File, library, render, runtime};
 
-/// What a project is made of.
+/// The parts of a project.
 pub struct Project<'a> {
     pub name: &'a str,
     pub board: &'static Board,
@@ -106,6 +106,7 @@ impl Project<'_> {
         add("network.c", &format!("c/network_{kind}.c"));
         add("source.c", &format!("c/source_{kind}.c"));
         add("source.h", &format!("c/source_{kind}.h"));
+        add("console.c", "c/console.c");
         add("startup.c", &format!("c/startup_{startup}.c"));
         add("memory.x", &format!("boards/{memory}.x"));
         files
