@@ -1,6 +1,8 @@
 //! Writes the input files of the firmware programs `same_bits` and `icount` with the results that the host computes.
-//! `bundles FOLDER` creates a subfolder for each layout. `cargo xtask qemu` and `cargo xtask icount` call it.
+//! `bundles FOLDER` creates a subfolder for each layout. `cargo xtask qemu` and `cargo xtask icount` call it. With
+//! `bundles FOLDER costs` the files are those of `cargo xtask costs`.
 
+mod costs;
 mod icount;
 mod same_bits;
 
@@ -15,12 +17,17 @@ fn main() -> ExitCode {
         eprintln!("error: give the folder to write to");
         return ExitCode::from(2);
     };
-    let (networks, counted) = (same_bits::networks(), icount::networks());
+    let costs = env::args_os().nth(2).is_some_and(|what| what == "costs");
+    let (networks, counted) = if costs { Default::default() } else { (same_bits::networks(), icount::networks()) };
     for layout in Layout::ALL {
         let folder = folder.join(layout.name());
-        let written = fs::create_dir_all(&folder)
-            .and_then(|()| same_bits::write(&folder, &networks, &layouts(layout)))
-            .and_then(|()| icount::write(&folder, &counted, &layouts(layout)));
+        let written = fs::create_dir_all(&folder).and_then(|()| {
+            if costs {
+                return costs::write(&folder, layout);
+            }
+            same_bits::write(&folder, &networks, &layouts(layout))?;
+            icount::write(&folder, &counted, &layouts(layout))
+        });
         if let Err(error) = written {
             eprintln!("error: {}: {error}", folder.display());
             return ExitCode::FAILURE;

@@ -2,6 +2,8 @@
 
 #[path = "../bars.rs"]
 mod bars;
+#[path = "../costs.rs"]
+mod costs;
 #[path = "../docs.rs"]
 mod docs;
 #[path = "../errors_not_numbers.rs"]

@@ -11,7 +11,7 @@ impl<'a> Model<'a> {
         let (mut total, mut place) = (Work::NONE, Place { node: 0, offset: 0 });
         let mut records = self.records;
         while let Ok((node, rest)) = Node::decode(records, &self.shared, place) {
-            total = total.plus(node.work_of_row(node.specs()).times(node.steps() as u64));
+            total = total.plus(node.step_work());
             place.node += 1;
             records = rest;
         }

@@ -80,6 +80,12 @@ impl Node<'_> {
         row.saturating_add(ROW_WORK).saturating_mul(self.steps() as u64)
     }
 
+    /// Upper bound of the work of a step. In firmware, call it in a `const`, or the firmware contains the descriptions of
+    /// all cells.
+    pub const fn step_work(&self) -> Work {
+        self.work_of_row(self.specs()).times(self.steps() as u64)
+    }
+
     /// Upper bound of the work of one row.
     pub(crate) const fn work_of_row(&self, specs: Specs) -> Work {
         let curves = match self.sizes().sum(specs.cell.curves) {

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod device;
 pub mod plot;
 pub mod progress;
 pub mod report;

@@ -10,6 +10,7 @@ pub mod budget;
 mod buffer;
 pub mod canonical;
 pub mod compare;
+pub mod cost;
 pub mod data;
 #[cfg(feature = "denoise")]
 pub mod denoise;

@@ -211,9 +211,7 @@ pub fn build_debug() -> Result<(), Failure> {
 
 /// Writes the networks for `same_bits` and `icount` on the host, one folder for each layout.
 pub fn bundles() -> Result<(), Failure> {
-    let mut build = cargo(".", &WORKSPACE_TESTS);
-    build.args(["--test", "repository", "--no-run"]);
-    shell::run("building the program that writes networks for the firmware", build)?;
+    build_bundles()?;
     let mut write = Command::new(workspace_target_dir().join("release/bundles"));
     write.arg(bundles_dir());
     shell::run("writing networks for the firmware", write)
@@ -223,6 +221,13 @@ pub fn bundles() -> Result<(), Failure> {
 pub fn build_command_line() -> Result<(), Failure> {
     let build = cargo(".", &["build", "--release", "--locked", "--package", "tidegate-tools"]);
     shell::run("building the command line", build)
+}
+
+/// Builds the program of [`bundles`].
+pub fn build_bundles() -> Result<(), Failure> {
+    let mut build = cargo(".", &WORKSPACE_TESTS);
+    build.args(["--test", "repository", "--no-run"]);
+    shell::run("building the program that writes networks for the firmware", build)
 }
 
 /// The folder with the [`bundles`] of a layout.

@@ -96,7 +96,7 @@ fn recorded() -> Result<Record, Failure> {
     serde_json::from_str(&text).map_err(about(&path))
 }
 
-fn compiler() -> Result<String, Failure> {
+pub fn compiler() -> Result<String, Failure> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version =
         Command::new(rustc).arg("--version").output().map_err(|error| format!("cannot ask rustc: {error}"))?;

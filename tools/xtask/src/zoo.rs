@@ -171,8 +171,8 @@ fn counted(machine: &'static Machine, image: &Path, steps: u64) -> Result<Counts
     let printed = firmware.printed(qemu)?;
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
     let read = || {
-        let (all, frame) = printed.trim().split_once(' ')?;
-        Some(Counts { step: number(all)? / steps, front_end: number(frame)? })
+        let mut numbers = printed.split_whitespace().map(number);
+        Some(Counts { step: numbers.next()?? / steps, front_end: numbers.next()?? })
     };
     read().ok_or_else(|| format!("{} printed `{}`", firmware.what(), printed.trim()))
 }

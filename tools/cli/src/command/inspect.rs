@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tidegate::front_end::{Method, Mfcc};
@@ -12,17 +13,20 @@ use tidegate_model::c_header;
 use tidegate_model::canonical;
 use tidegate_model::data::one_line;
 use tidegate_model::output::{Pending, prepare};
+use tidegate_tools::device::{CORES, Core, OnDevice};
 use tidegate_tools::grouped;
+use tidegate_tools::plot::memory_map;
 
 use super::args::{ModelArgs, StreamArg};
 use super::sound::{schedule_json, schedule_text};
-use super::{Outcome, check_outputs};
+use super::{Failure, Outcome, check_outputs, check_plot};
 
 /// Shows layers, flash, RAM, multiply-accumulates, labels and front end of a model
 #[derive(clap::Args)]
 #[command(after_help = "Examples, in the folder of `tidegate demo --keep .`:
   tidegate inspect gru_s.tgi
   tidegate inspect GRU_S.pb --numeric f16 --json
+  tidegate inspect gru_s.tgi --for cortex-m4 --mhz 120 --plot memory.svg
   tidegate inspect gru_s.tgi --c-header kws.h --c-array kws.c")]
 pub struct Args {
     #[command(flatten)]
@@ -32,6 +36,8 @@ pub struct Args {
     /// Print one JSON value on standard output
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// C header to write, with the constants of the image for programs that include tidegate.h
     #[arg(long, value_name = "FILE")]
     c_header: Option<PathBuf>,
@@ -40,18 +46,62 @@ pub struct Args {
     c_array: Option<PathBuf>,
 }
 
+/// The device that the firmware is for.
+#[derive(clap::Args)]
+struct DeviceArgs {
+    /// Core to estimate time, stack and all RAM on
+    #[arg(long = "for", value_name = "CORE", value_parser = core())]
+    core: Option<Core>,
+    /// Clock of the core in MHz
+    #[arg(long, value_name = "MHZ", requires = "core", value_parser = positive)]
+    mhz: Option<f64>,
+    /// Milliseconds between steps; a model with a front end has its own
+    #[arg(long, value_name = "MS", requires = "mhz", value_parser = positive)]
+    every: Option<f64>,
+    /// SVG file to draw flash and RAM into
+    #[arg(long, value_name = "FILE", requires = "core")]
+    plot: Option<PathBuf>,
+}
+
+fn core() -> impl TypedValueParser<Value = Core> {
+    let named = |name: String| CORES.into_iter().find(|core| core.name == name).expect("a possible value");
+    PossibleValuesParser::new(CORES.map(|core| core.name)).map(named)
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| "give a number above 0".to_owned())
+}
+
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let image = args.model.load_as_packed(&args.stream)?;
     let model = image.model()?;
     let stem = args.model.file.file_stem().unwrap_or_default().to_string_lossy();
-    check_outputs(&[args.c_header.as_ref(), args.c_array.as_ref()], &[&args.model.file])?;
+    let DeviceArgs { core, mhz, every, plot } = &args.device;
+    check_outputs(&[args.c_header.as_ref(), args.c_array.as_ref(), plot.as_ref()], &[&args.model.file])?;
+    check_plot(plot.as_ref())?;
+    let on_device = core.map(|core| {
+        let sizes = (&model, ram_bytes(&model), image.bytes().len());
+        OnDevice::new(core, *mhz, *every, sizes).map_err(|error| Failure::of(&args.model.file, error))
+    });
+    let on_device = on_device.transpose()?;
+    for warning in on_device.iter().flat_map(OnDevice::warnings) {
+        eprintln!("warning: {}: {warning}", args.model.file.display());
+    }
     let header = args.c_header.as_ref().map(|path| (path, c_header::header(&stem, &model, image.bytes().len())));
     let array = args.c_array.as_ref().map(|path| (path, c_header::array(&stem, image.bytes())));
     // No file appears before both are written.
     let files = header.into_iter().chain(array).map(|(path, text)| prepare(path, |to| to.write_all(text.as_bytes())));
     files.collect::<Result<Vec<_>, _>>()?.into_iter().try_for_each(Pending::keep)?;
+    if let Some((path, on_device)) = plot.as_ref().zip(on_device.as_ref()) {
+        memory_map(path, &stem, &on_device.parts())?;
+    }
     if args.json {
-        writeln!(out, "{}", to_json(&model, image.bytes().len()))?;
+        let mut value = to_json(&model, image.bytes().len());
+        if let Some(on_device) = &on_device {
+            value["device"] = on_device.to_json();
+        }
+        writeln!(out, "{value}")?;
         return Ok(());
     }
     writeln!(out, "{}", args.model.file.display())?;
@@ -98,6 +148,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     writeln!(out, "  and      {curves} activations, {moves} elements moved, {bytes} bytes of the image read")?;
     if let Schedule::Windows { .. } = model.schedule() {
         writeln!(out, "           (with all {} states of the schedule)", model.schedule().states())?;
+    }
+    for line in on_device.iter().flat_map(OnDevice::lines) {
+        writeln!(out, "  {line}")?;
     }
     if let Some(front_end) = model.front_end() {
         let s = front_end.settings();

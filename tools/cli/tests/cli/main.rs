@@ -4,6 +4,7 @@ mod arch;
 mod bad_input;
 mod cut_off;
 mod denoise;
+mod device;
 mod docs;
 mod evaluated;
 mod help;

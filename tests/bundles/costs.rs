@@ -1,0 +1,177 @@
+//! The networks whose costs `cargo xtask costs` counts: every kind of layer in several sizes, and front ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+
+use tidegate::front_end::{Method, MfccSettings};
+use tidegate::{Layout, Numeric};
+use tidegate_model::canonical::{Canonical, Mfcc};
+use tidegate_model::cost::{front_end_key, front_end_terms, key, terms};
+use tidegate_model::load::ImageBuffer;
+use tidegate_model::pack::{PackError, pack_with};
+use tidegate_model::quantize::Ranges;
+use tidegate_tests::bytes::in_bytes;
+use tidegate_tests::front_end::{HELLO_EDGE, MLPERF};
+use tidegate_tests::images::{over_windows, small_models};
+use tidegate_tests::random::{Draw, Rng, Variant, chain};
+
+use crate::Bundle;
+
+/// Inputs and units. Costs are sums of terms, so five sizes determine them, and the others show the error.
+const SIZES: [(usize, usize); 8] = [(8, 8), (16, 16), (24, 10), (32, 32), (64, 20), (20, 64), (40, 40), (96, 96)];
+/// Multiply-accumulates of a step in floats, which take hundreds of instructions on cores without an FPU.
+const MOST_IN_FLOATS: usize = 24_000;
+const STEPS: u32 = 4;
+
+struct Network {
+    model: Canonical,
+    ranges: Ranges,
+}
+
+impl Network {
+    fn new(rng: &mut Rng, model: Canonical) -> Self {
+        let inputs = rng.numbers(12 * model.architecture.inputs[0].size, 1.0);
+        let ranges = Ranges::measure(&model, [[inputs.as_slice()].as_slice()]).expect("a drawn model runs");
+        Self { model, ranges }
+    }
+}
+
+fn networks() -> Vec<Network> {
+    let mut rng = Rng::new(28);
+    let draw = Draw { weights: 1.5, biases: true };
+    let mut networks = Vec::new();
+    for variant in variants() {
+        for (input, units) in SIZES {
+            let input = (variant.width)(input, units);
+            let model = chain(&mut rng, input, &[(variant.clone(), units)], draw);
+            networks.push(Network::new(&mut rng, model));
+        }
+    }
+    // Two layers show what a step costs apart from its layers.
+    let identity = Variant::plain("identity");
+    for cells in [&[(identity.clone(), 8)][..], &[(identity.clone(), 8), (identity.clone(), 8)]] {
+        let model = chain(&mut rng, 8, cells, draw);
+        networks.push(Network::new(&mut rng, model));
+    }
+    for (input, length) in [(8, 2), (24, 4), (10, 9), (40, 3), (40, 10)] {
+        let model = chain(&mut rng, input, &[(identity.clone(), input)], draw);
+        networks.push(Network::new(&mut rng, only_window(over_windows(model, length, 1, false, false))));
+    }
+    let embedding = small_models().into_iter().find(|(name, _)| name == "embedding").expect("there is one").1;
+    networks.push(Network::new(&mut rng, embedding));
+    for settings in front_ends() {
+        let features = settings.coefficients as usize;
+        let mut model = chain(&mut rng, features, &[(identity.clone(), features)], draw);
+        model.architecture.front_end = Some(Mfcc::from(&settings));
+        networks.push(Network::new(&mut rng, model));
+    }
+    networks
+}
+
+/// One variant for each key: options, sizes, and activations where a layer has one. Clips cost next to nothing.
+fn variants() -> Vec<Variant> {
+    let mut seen = BTreeSet::new();
+    let key = |variant: &Variant| {
+        (variant.kind.spec().name, variant.options.clone(), variant.activations.clone(), variant.fit as usize)
+    };
+    let counts = |variant: &Variant| variant.activations.is_empty() || variant.kind.spec().activations.len() == 1;
+    Variant::all().into_iter().filter(counts).filter(|variant| seen.insert(key(variant))).collect()
+}
+
+/// A window without the node over it.
+fn only_window(mut model: Canonical) -> Canonical {
+    model.architecture.nodes.truncate(1);
+    model.architecture.outputs[0].from.clone_from(&model.architecture.nodes[0].name);
+    model.architecture.outputs[0].size = model.architecture.nodes[0].output_size;
+    model.tensors = BTreeMap::new();
+    model.validate().expect("a window is valid");
+    model
+}
+
+/// Front ends of each kind, with windows, steps, bands and features that differ.
+fn front_ends() -> Vec<MfccSettings> {
+    let mut all = Vec::new();
+    for (window_len, stride_len, fft_len, mel_bands, coefficients) in [
+        (640, 320, 1024, 40, 10),
+        (640, 640, 1024, 40, 20),
+        (1000, 320, 1024, 20, 10),
+        (1000, 500, 1024, 20, 20),
+        (800, 400, 1024, 32, 13),
+        (480, 160, 512, 40, 10),
+        (480, 320, 512, 40, 20),
+        (400, 160, 512, 26, 13),
+        (400, 240, 512, 20, 10),
+        (512, 256, 512, 32, 13),
+        (256, 128, 256, 16, 10),
+        (200, 80, 256, 12, 12),
+        (240, 120, 256, 16, 13),
+        (200, 160, 256, 12, 10),
+        (256, 200, 256, 14, 8),
+    ] {
+        let sample_rate = if fft_len == 256 { 8000 } else { 16_000 };
+        let sizes = MfccSettings { window_len, stride_len, fft_len, mel_bands, coefficients, ..HELLO_EDGE };
+        all.push(MfccSettings { sample_rate, bins_per_rate: fft_len, ..sizes });
+    }
+    for (stride_len, mel_bands) in [(512, 40), (256, 40), (512, 24), (320, 32), (640, 64)] {
+        all.push(MfccSettings { stride_len, mel_bands, coefficients: mel_bands, ..MLPERF });
+    }
+    for method in [Method::Micro, Method::MicroWithoutGain] {
+        for (window_len, stride_len, mel_bands) in
+            [(480, 160, 40), (480, 320, 40), (480, 240, 24), (400, 160, 32), (400, 320, 20)]
+        {
+            let channels = MfccSettings { window_len, stride_len, mel_bands, coefficients: mel_bands, ..micro() };
+            all.push(MfccSettings { method, ..channels });
+        }
+    }
+    all
+}
+
+fn micro() -> MfccSettings {
+    MfccSettings::from(&Mfcc::micro_wake_word(10))
+}
+
+/// Writes the networks in each layout that their numerics have. The line of text holds the kind of the layer and the
+/// terms of its cost; a front end has the kind `front_end`.
+pub fn write(folder: &Path, layout: Layout) -> io::Result<()> {
+    let mut bundle = Bundle::new(STEPS);
+    let layouts = crate::layouts(layout);
+    for network in networks() {
+        let bytes = in_bytes(network.model.clone());
+        for numeric in [Numeric::F32, Numeric::F16, Numeric::I8x16, Numeric::I4x16, Numeric::I8] {
+            for &layout in layouts.iter().filter(|layout| layout.is_of(numeric)) {
+                let of_bytes = numeric == Numeric::I8;
+                let model = if of_bytes { &bytes } else { &network.model };
+                let image = match pack_with(model, numeric, &network.ranges, layout) {
+                    Ok(image) => ImageBuffer::new(&image),
+                    // A cell without a form in a numeric has no figures for it.
+                    Err(PackError::Quantize(_)) => continue,
+                    Err(_) if of_bytes => continue,
+                    Err(error) => panic!("{} {}: {error}", network.model.architecture.nodes[0].cell, numeric.name()),
+                };
+                let model = match image.model() {
+                    Ok(model) => model,
+                    // Grouped layers have no form in bytes.
+                    Err(_) if of_bytes => continue,
+                    Err(error) => panic!("{} {}: {error}", network.model.architecture.nodes[0].cell, numeric.name()),
+                };
+                let nodes: Vec<_> = model.nodes().collect();
+                let (kind, terms) = match (model.front_end(), nodes.as_slice()) {
+                    (Some(front_end), _) => {
+                        let key = front_end_key(front_end, model.integer_front_end().is_some());
+                        (format!("front_end {key}"), front_end_terms(front_end))
+                    }
+                    (None, [node]) => (key(&model, node), terms(node)),
+                    (None, [_, rest]) => (format!("two {}", key(&model, rest)), terms(rest)),
+                    _ => continue,
+                };
+                if !numeric.is_integer() && nodes.iter().any(|node| node.macs() > MOST_IN_FLOATS) {
+                    continue;
+                }
+                let numbers: Vec<String> = terms.iter().map(f64::to_string).collect();
+                bundle.push(image.bytes(), &[], &format!("{kind} {}", numbers.join(" ")));
+            }
+        }
+    }
+    bundle.write(folder, "zoo")
+}
