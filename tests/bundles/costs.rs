@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use tidegate::front_end::{Method, MfccSettings};
-use tidegate::{Layout, Numeric};
+use tidegate::{Layout, Model, Numeric};
 use tidegate_model::canonical::{Canonical, Mfcc};
 use tidegate_model::cost::{front_end_key, front_end_terms, key, terms};
 use tidegate_model::load::ImageBuffer;
@@ -19,7 +19,8 @@ use tidegate_tests::random::{Draw, Rng, Variant, chain};
 use crate::Bundle;
 
 /// Inputs and units. Costs are sums of terms, so five sizes determine them, and the others show the error.
-const SIZES: [(usize, usize); 8] = [(8, 8), (16, 16), (24, 10), (32, 32), (64, 20), (20, 64), (40, 40), (96, 96)];
+const SIZES: [(usize, usize); 9] =
+    [(8, 8), (16, 16), (24, 10), (32, 32), (64, 20), (20, 64), (40, 40), (96, 96), (160, 128)];
 /// Multiply-accumulates of a step in floats, which take hundreds of instructions on cores without an FPU.
 const MOST_IN_FLOATS: usize = 24_000;
 const STEPS: u32 = 4;
@@ -138,40 +139,43 @@ pub fn write(folder: &Path, layout: Layout) -> io::Result<()> {
     let layouts = crate::layouts(layout);
     for network in networks() {
         let bytes = in_bytes(network.model.clone());
-        for numeric in [Numeric::F32, Numeric::F16, Numeric::I8x16, Numeric::I4x16, Numeric::I8] {
+        let mut wide = network.ranges.clone();
+        wide.add_wide(network.model.architecture.nodes.iter().map(|node| node.name.clone()));
+        let floats = Numeric::FLOAT.map(|numeric| (numeric, &network.model, &network.ranges));
+        let integers = Numeric::INTEGER.map(|numeric| (numeric, &network.model, &network.ranges));
+        let others = [(Numeric::I8, &bytes, &network.ranges), (Numeric::I8x16, &network.model, &wide)];
+        for (numeric, model, ranges) in floats.into_iter().chain(integers).chain(others) {
             for &layout in layouts.iter().filter(|layout| layout.is_of(numeric)) {
-                let of_bytes = numeric == Numeric::I8;
-                let model = if of_bytes { &bytes } else { &network.model };
-                let image = match pack_with(model, numeric, &network.ranges, layout) {
+                // A cell without a form in a numeric has no figures for it. The forms in bytes have no groups.
+                let image = match pack_with(model, numeric, ranges, layout) {
                     Ok(image) => ImageBuffer::new(&image),
-                    // A cell without a form in a numeric has no figures for it.
                     Err(PackError::Quantize(_)) => continue,
-                    Err(_) if of_bytes => continue,
-                    Err(error) => panic!("{} {}: {error}", network.model.architecture.nodes[0].cell, numeric.name()),
+                    Err(_) if numeric == Numeric::I8 => continue,
+                    Err(error) => panic!("{} {}: {error}", model.architecture.nodes[0].cell, numeric.name()),
                 };
-                let model = match image.model() {
-                    Ok(model) => model,
-                    // Grouped layers have no form in bytes.
-                    Err(_) if of_bytes => continue,
-                    Err(error) => panic!("{} {}: {error}", network.model.architecture.nodes[0].cell, numeric.name()),
-                };
-                let nodes: Vec<_> = model.nodes().collect();
-                let (kind, terms) = match (model.front_end(), nodes.as_slice()) {
-                    (Some(front_end), _) => {
-                        let key = front_end_key(front_end, model.integer_front_end().is_some());
-                        (format!("front_end {key}"), front_end_terms(front_end))
-                    }
-                    (None, [node]) => (key(&model, node), terms(node)),
-                    (None, [_, rest]) => (format!("two {}", key(&model, rest)), terms(rest)),
-                    _ => continue,
-                };
-                if !numeric.is_integer() && nodes.iter().any(|node| node.macs() > MOST_IN_FLOATS) {
-                    continue;
+                if let Some(line) = image.model().ok().and_then(|model| line(&model)) {
+                    bundle.push(image.bytes(), &[], &line);
                 }
-                let numbers: Vec<String> = terms.iter().map(f64::to_string).collect();
-                bundle.push(image.bytes(), &[], &format!("{kind} {}", numbers.join(" ")));
             }
         }
     }
     bundle.write(folder, "zoo")
+}
+
+/// The kind of a network's layer or front end, and its terms; nothing for one with a layer before it, or too many products
+/// in floats.
+fn line(model: &Model<'_>) -> Option<String> {
+    let nodes: Vec<_> = model.nodes().collect();
+    let (kind, terms) = match (model.front_end(), nodes.as_slice()) {
+        (Some(front_end), _) => {
+            let key = front_end_key(front_end, model.integer_front_end().is_some());
+            (format!("front_end {key}"), front_end_terms(front_end))
+        }
+        (None, [node]) => (key(model, node), terms(node)),
+        (None, [first, second]) if first.kind == second.kind => (format!("two {}", key(model, second)), terms(second)),
+        _ => return None,
+    };
+    let is_long = !model.numeric().is_integer() && nodes.iter().any(|node| node.macs() > MOST_IN_FLOATS);
+    let numbers: Vec<String> = terms.iter().map(f64::to_string).collect();
+    (!is_long).then(|| format!("{kind} {}", numbers.join(" ")))
 }

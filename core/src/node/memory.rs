@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::image::field::slot;
-use crate::spec::{Dim, Specs};
+use crate::spec::{Dim, Specs, is_wide};
 use crate::work::Work;
 
 /// Work of a row apart from its elements: finding the tensors of its node.
@@ -78,6 +78,11 @@ impl Node<'_> {
     pub(crate) const fn work(&self, specs: Specs) -> u64 {
         let row = self.row_macs(specs).saturating_add(self.row_moves(specs));
         row.saturating_add(ROW_WORK).saturating_mul(self.steps() as u64)
+    }
+
+    /// Whether the weights have two planes, which hold 16 bits.
+    pub const fn is_wide(&self) -> bool {
+        is_wide(self.options)
     }
 
     /// Upper bound of the work of a step. In firmware, call it in a `const`, or the firmware contains the descriptions of

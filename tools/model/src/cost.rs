@@ -2,6 +2,7 @@
 //! the number of instructions. `cargo xtask costs` counts them under QEMU and writes `tools/cli/costs.json`.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::Deserialize;
 use tidegate::front_end::{Method, Mfcc};
@@ -74,8 +75,12 @@ pub fn key(model: &Model<'_>, node: &Node<'_>) -> String {
             key += &format!("+{option}");
         }
     }
-    if extent(node, "groups").is_some_and(|groups| groups > 1) {
-        key += "+grouped";
+    for (name, holds) in
+        [("grouped", extent(node, "groups").is_some_and(|groups| groups > 1)), ("wide", node.is_wide())]
+    {
+        if holds {
+            key += &format!("+{name}");
+        }
     }
     if node.spec().activations.len() == 1 {
         key += &format!("/{}", node.activation(0).name());
@@ -147,16 +152,27 @@ impl Costs {
         let with_state = model.stateful_nodes().count();
         let (mut step, mut longest, mut cycles) = (running * base, states * base, Some(running * base));
         let (mut stack, mut unknown) = (0, Vec::new());
+        // How often each slot of the arena gets a value: a window with a hop has an output in some steps only.
+        let mut rates: Vec<(Range<usize>, f64)> = Vec::new();
         for (index, node) in model.nodes().enumerate() {
+            let rate_of =
+                |start: usize| rates.iter().rev().find(|(slot, _)| slot.contains(&start)).map_or(1.0, |of| of.1);
+            let slots = (0..).map_while(|slot| node.slot(slot));
+            let rate = slots.map(|(start, _)| rate_of(start)).fold(1.0, f64::min);
+            let complete_rate = rate / extent(&node, "hop").unwrap_or(1).max(1) as f64;
+            rates.push((node.output(), complete_rate));
             let key = key(model, &node);
             let Some(figures) = core.layer(&key) else {
                 unknown.push(key);
                 continue;
             };
-            let instructions = figures.of(&terms(&node));
+            let all = figures.of(&terms(&node)) + core.other_curves(model, &node);
+            // A step without an output moves the input into the window.
+            let moved = figures.of(&[1.0, 1.0, 0.0, 0.0, node.input_size as f64, 0.0]).min(all);
+            let instructions = complete_rate * all + (rate - complete_rate) * moved;
             let (often, most) = if index < with_state { (running, states) } else { (complete, 1.0) };
             step += often * instructions;
-            longest += most * instructions;
+            longest += most * all;
             cycles = cycles.zip(figures.cycles).map(|(sum, ratio)| sum + often * ratio * instructions);
             stack = stack.max(figures.stack);
         }
@@ -174,6 +190,27 @@ impl Costs {
 }
 
 impl Core {
+    /// What activations other than those of the spec cost more, in floats; tables of integers cost the same. The figures of
+    /// a layer with several activations are those of the spec's.
+    fn other_curves(&self, model: &Model<'_>, node: &Node<'_>) -> f64 {
+        let spec = node.spec();
+        let places = spec.activations.len();
+        if model.numeric().is_integer() || places < 2 {
+            return 0.0;
+        }
+        let curve = |name: &str| {
+            let key = format!("activation/{name} {} {}", model.numeric().name(), model.layout().name());
+            self.layers.get(&key).map_or(0.0, |figures| figures.of(&[0.0, 0.0, 1.0, 1.0, 1.0, 0.0]))
+        };
+        let rows = f64::from(node.unroll.map_or(1, |unroll| unroll.steps));
+        let more = spec.activations.iter().enumerate().map(|(index, place)| {
+            // One activation serves all gates.
+            let times = if place.name == "gate_activation" { spec.curves.len().saturating_sub(places - 1) } else { 1 };
+            (curve(node.activation(index).name()) - curve(place.default.name())) * (times * node.hidden_size) as f64
+        });
+        rows * more.sum::<f64>()
+    }
+
     /// The figures of a kind of layer, or of the most similar one: the same cell, numeric and layout.
     fn layer(&self, key: &str) -> Option<&Figures> {
         if let Some(figures) = self.layers.get(key) {
