@@ -2,7 +2,54 @@
 
 use serde_json::Value;
 
-use super::{Workplace, gru_pb};
+use super::{Workplace, gru_pb, shipped};
+
+/// Networks of the zoo with their files in the repository.
+const NETWORKS: [(&str, &str); 8] = [
+    ("Hello Edge Basic_LSTM_S", "hello_edge/Basic_LSTM_S.pb"),
+    ("Hello Edge LSTM_S", "hello_edge/LSTM_S.pb"),
+    ("Hello Edge GRU_S", "hello_edge/GRU_S.pb"),
+    ("Hello Edge CRNN_S", "hello_edge/CRNN_S.pb"),
+    ("microWakeWord okay nabu, version 2", "wake_word/okay_nabu.json"),
+    ("microWakeWord vad, version 2", "wake_word/vad.json"),
+    ("Silero VAD, opset 15", "silero_vad/silero_vad_16k_op15.onnx"),
+    ("RNNoise", "../tests/rnnoise/weights.rnn"),
+];
+/// Cores of the zoo's figures by their names here.
+const CORES: [(&str, &str, &str); 3] =
+    [("m0plus", "cortex-m0plus", "cortex-m0"), ("m4", "cortex-m4", "cortex-m4"), ("m55", "cortex-m55", "cortex-m55")];
+
+/// Each network is packed as `cargo xtask zoo` packs it, and its estimates are within a tenth of what that counts.
+#[test]
+fn estimates_of_networks_are_near_the_counts_of_the_zoo() {
+    let here = Workplace::new();
+    let zoo: Value = serde_json::from_slice(&std::fs::read(shipped("../tools/cli/zoo.json")).unwrap()).unwrap();
+    let mut off = Vec::new();
+    for (name, file) in NETWORKS {
+        let entry = zoo.as_array().unwrap().iter().find(|entry| entry["name"] == name).unwrap();
+        let given = entry["arguments"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap());
+        let given: Vec<String> =
+            given.map(|argument| argument.strip_prefix("assets/").map_or(argument.to_owned(), shipped)).collect();
+        let is_float = ["f16", "f32"].iter().any(|float| given.iter().any(|argument| argument == float));
+        for (figures, core, layout) in CORES {
+            let file = shipped(file);
+            let mut pack = vec!["pack", &file, "-o", "z.tgi"];
+            pack.extend(given.iter().map(String::as_str));
+            pack.extend(if is_float { &[][..] } else { &["--for", layout] });
+            assert!(here.run(&pack).status.success(), "{pack:?}");
+            let device = here.json(&["inspect", "z.tgi", "--for", core, "--json"])["device"].take();
+            assert_eq!(device["without_figures"], Value::Array(Vec::new()), "{name}");
+            let counts = &entry["figures"]["instructions"][figures];
+            for (what, estimate) in [("step", "instructions_per_step"), ("front_end", "front_end_instructions")] {
+                let (estimate, count) = (device[estimate].as_f64().unwrap(), counts[what].as_f64().unwrap());
+                if !((estimate - count).abs() <= 0.1 * count) {
+                    off.push(format!("{name}, {core}, {what}: {estimate} estimated, {count} counted"));
+                }
+            }
+        }
+    }
+    assert!(off.is_empty(), "{}", off.join("\n"));
+}
 
 fn packed(core: &str) -> Workplace {
     let here = Workplace::new();
