@@ -336,6 +336,11 @@ impl<'a> Node<'a> {
         if code > u8::MAX as u32 { None } else { Activation::from_parts(code as u8, [alpha, beta]) }
     }
 
+    /// The address of the code of a step, which programs that measure code print.
+    pub fn code_address(&self) -> usize {
+        self.cell.address()
+    }
+
     /// Whether option `option` of the spec is set.
     pub const fn has(&self, option: u32) -> bool {
         self.options >> option & 1 == 1

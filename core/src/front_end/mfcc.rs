@@ -99,6 +99,11 @@ impl<'a> Mfcc<'a> {
         self.settings.memory_words()
     }
 
+    /// The address of the code for a frame, which programs that measure code print.
+    pub fn code_address(&self) -> usize {
+        self.extract as usize
+    }
+
     /// The f32 features of a frame.
     pub(super) fn extract(&self, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
         (self.extract)(self, frame, work, features);
@@ -122,6 +127,11 @@ impl IntegerMfcc<'_> {
     /// Words of memory that an [`IntegerFrontEnd`](super::IntegerFrontEnd) needs.
     pub const fn memory_words(&self) -> usize {
         self.settings.memory_words()
+    }
+
+    /// The address of the code for a frame, which programs that measure code print.
+    pub fn code_address(&self) -> usize {
+        self.extract as usize
     }
 
     /// The integer features of a frame.

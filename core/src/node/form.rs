@@ -98,6 +98,16 @@ impl Cell {
         self.options == 0 || self.options & options != 0
     }
 
+    /// The address of the code.
+    pub fn address(&self) -> usize {
+        match self.form {
+            Form::Float(Run::Each(step)) => step as usize,
+            Form::Float(Run::Buffered(step)) => step as usize,
+            Form::Integer(Run::Each(step)) => step as usize,
+            Form::Integer(Run::Buffered(step)) => step as usize,
+        }
+    }
+
     pub const fn is_buffered(&self) -> bool {
         matches!(self.form, Form::Float(Run::Buffered(_)) | Form::Integer(Run::Buffered(_)))
     }

@@ -1,7 +1,7 @@
 //! Counts the instructions of the steps and the front end of each network of `zoo.bin` under `-icount shift=0`. The number
 //! in the file is the number of steps. The program runs these steps twice and counts the second time, when all windows
-//! are full. It prints the instructions of the steps, those of a frame, and the bytes of stack of a step.
-//! `cargo xtask zoo` writes the file, and `cargo xtask costs` as well.
+//! are full. It prints the instructions of the steps, those of a frame, the bytes of stack of a step, and the addresses of
+//! the code of the last layer and of the front end. `cargo xtask zoo` writes the file, and `cargo xtask costs` as well.
 
 #![no_std]
 #![no_main]
@@ -66,6 +66,12 @@ fn run() -> Option<()> {
         console.hex(frame as u32);
         console.text(" ");
         console.hex(stack);
+        let features = model.integer_front_end().map(|features| features.code_address());
+        let features = features.or(model.front_end().map(|features| features.code_address()));
+        for address in [model.nodes().last().map(|node| node.code_address()), features] {
+            console.text(" ");
+            console.hex(address.unwrap_or_default() as u32);
+        }
         console.text("\n");
     }
     Some(())

@@ -53,7 +53,8 @@ pub struct OnDevice {
     every_ms: Option<f64>,
     /// Bytes of state, scratch, front end and detector.
     memory: [usize; 4],
-    flash: usize,
+    /// Bytes of the image.
+    image: usize,
 }
 
 impl OnDevice {
@@ -65,7 +66,7 @@ impl OnDevice {
         core: Core,
         mhz: Option<f64>,
         every_ms: Option<f64>,
-        (model, memory, flash): (&Model<'_>, [usize; 4], usize),
+        (model, memory, image): (&Model<'_>, [usize; 4], usize),
     ) -> Result<Self, String> {
         let layout = model.layout();
         if layout != Layout::Portable && layout != core.layout {
@@ -82,7 +83,7 @@ impl OnDevice {
             let settings = front_end.settings();
             1e3 * f64::from(settings.stride_len) / f64::from(settings.sample_rate)
         });
-        Ok(Self { core, mhz, cost, every_ms: of_frames.or(every_ms), memory, flash })
+        Ok(Self { core, mhz, cost, every_ms: of_frames.or(every_ms), memory, image })
     }
 
     /// Instructions from one step to the next, those of the front end included.
@@ -140,7 +141,7 @@ impl OnDevice {
         } else {
             String::new()
         };
-        lines.push(format!("time     {} instructions a step{sound}", n(self.cost.step)));
+        lines.push(format!("time     {} instructions a step{sound}, built with opt-level 3", n(self.cost.step)));
         let (cycles, modelled) = self.cycles();
         if modelled {
             lines.push(format!("         {} cycles together, modelled by the core's table", n(cycles)));
@@ -152,6 +153,11 @@ impl OnDevice {
                 .map_or_else(String::new, |(share, every)| format!(", {:.1} % of every {every} ms", 100.0 * share));
             lines.push(format!("         {busy:.3} ms{assumed}{share}"));
         }
+        lines.push(format!(
+            "flash    {} bytes: the image, and {} bytes of code and tables for the step, its layers and the front end",
+            crate::grouped(self.image + self.cost.code as usize),
+            crate::grouped(self.cost.code as usize)
+        ));
         let stack = self.cost.stack as usize;
         lines.push(format!(
             "all RAM  {} bytes, with {} bytes of stack for a step",
@@ -164,10 +170,11 @@ impl OnDevice {
     /// What fills flash and RAM.
     pub fn parts(&self) -> Vec<Part> {
         let names = ["state", "scratch", "front end", "detector"];
-        let image = Part { name: "image", bytes: self.flash, in_ram: false };
+        let image = Part { name: "image", bytes: self.image, in_ram: false };
+        let code = Part { name: "code", bytes: self.cost.code as usize, in_ram: false };
         let memory = names.into_iter().zip(self.memory).map(|(name, bytes)| Part { name, bytes, in_ram: true });
         let stack = Part { name: "stack of a step", bytes: self.cost.stack as usize, in_ram: true };
-        std::iter::once(image).chain(memory).chain([stack]).collect()
+        [image, code].into_iter().chain(memory).chain([stack]).collect()
     }
 
     /// The same as JSON.
@@ -186,7 +193,9 @@ impl OnDevice {
             "share": self.share(),
             "stack_bytes": self.cost.stack,
             "ram_bytes": self.ram(),
-            "flash_bytes": self.flash,
+            "code_bytes": self.cost.code,
+            "image_bytes": self.image,
+            "flash_bytes": self.image as u64 + self.cost.code,
             "without_figures": self.cost.unknown,
         })
     }

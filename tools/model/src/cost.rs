@@ -1,7 +1,7 @@
 //! Costs of a model on a core, estimated from recorded figures: for each kind of layer, weights of the terms whose sum is
 //! the number of instructions. `cargo xtask costs` counts them under QEMU and writes `tools/cli/costs.json`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use serde::Deserialize;
@@ -29,6 +29,8 @@ pub struct Cost {
     pub cycles: Option<f64>,
     /// Bytes of stack of a step.
     pub stack: u64,
+    /// Bytes of code and constants, built for small size: the step, the layers and the front end, without the image.
+    pub code: u64,
     /// Layers without figures, which are left out.
     pub unknown: Vec<String>,
 }
@@ -49,6 +51,8 @@ struct Core {
     layers: BTreeMap<String, Figures>,
     /// By [`front_end_key`].
     front_ends: BTreeMap<String, Figures>,
+    /// Bytes of code and constants, and the functions that need them.
+    code: Vec<(u64, BTreeSet<String>)>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -59,6 +63,9 @@ struct Figures {
     cycles: Option<f64>,
     #[serde(default)]
     stack: u64,
+    /// The function, by its name in [`Core::code`].
+    #[serde(default)]
+    code: String,
 }
 
 impl Figures {
@@ -151,6 +158,8 @@ impl Costs {
         };
         let with_state = model.stateful_nodes().count();
         let (mut step, mut longest, mut cycles) = (running * base, states * base, Some(running * base));
+        let numbers = if model.numeric().is_integer() { "integers" } else { "floats" };
+        let mut functions = BTreeSet::from([format!("step {numbers}")]);
         let (mut stack, mut unknown) = (0, Vec::new());
         // How often each slot of the arena gets a value: a window with a hop has an output in some steps only.
         let mut rates: Vec<(Range<usize>, f64)> = Vec::new();
@@ -175,17 +184,23 @@ impl Costs {
             longest += most * all;
             cycles = cycles.zip(figures.cycles).map(|(sum, ratio)| sum + often * ratio * instructions);
             stack = stack.max(figures.stack);
+            functions.insert(figures.code.clone());
         }
         let in_integers = model.integer_front_end().is_some();
         let mut front_end = 0.0;
         if let Some(settings) = model.front_end() {
             let key = front_end_key(settings, in_integers);
             match core.front_ends.get(&key) {
-                Some(figures) => front_end = figures.of(&front_end_terms(settings)),
+                Some(figures) => {
+                    front_end = figures.of(&front_end_terms(settings));
+                    functions.extend([figures.code.clone(), format!("front end {numbers}")]);
+                }
                 None => unknown.push(format!("front end {key}")),
             }
         }
-        Some(Cost { step, longest, front_end, cycles, stack, unknown })
+        let is_needed = |names: &BTreeSet<String>| !names.is_disjoint(&functions);
+        let code = core.code.iter().filter(|(_, names)| is_needed(names)).map(|(bytes, _)| bytes).sum();
+        Some(Cost { step, longest, front_end, cycles, stack, code, unknown })
     }
 }
 

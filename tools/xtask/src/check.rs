@@ -28,8 +28,8 @@ pub fn run() -> Result<(), Failure> {
 
 /// The firmware and the boards, in a build folder of their own.
 fn firmware_and_boards() -> Result<(), Failure> {
-    // One machine for each architecture and memory map. The kernels of every core are linted with the library for C.
-    for machine in firmware::MACHINES.iter().filter(|machine| ["m4", "m55", "rv32"].contains(&machine.core)) {
+    // One machine for each architecture. The kernels of every core are linted with the library for C.
+    for machine in firmware::MACHINES.iter().filter(|machine| ["m4", "rv32"].contains(&machine.core)) {
         let (target, kernels) = (machine.target, machine.kernels);
         let clippy =
             ["clippy", "--release", "--locked", "--target", target, "--features", kernels, "--", "-D", "warnings"];
@@ -42,8 +42,10 @@ fn firmware_and_boards() -> Result<(), Failure> {
 fn workspace() -> Result<(), Failure> {
     step("no circles of files", circles::check)?;
     step("licenses, sources and duplicates of dependencies", dependencies::check)?;
-    let clippy = ["clippy", "--workspace", "--all-targets", "--release", "--locked", "--", "-D", "warnings"];
-    run_command("clippy", cargo(".", &clippy))?;
+    // With every feature that adds code. The docs and the packages are compiled without it.
+    let mut clippy = cargo(".", &["clippy", "--workspace", "--all-targets", "--release", "--locked"]);
+    clippy.args(["--features", "tidegate-gpu-measure/cudnn", "--", "-D", "warnings"]);
+    run_command("clippy", clippy)?;
     // In the build folder of the workspace, whose dependencies it shares. A lint needs no libFuzzer, which takes a minute to
     // compile: any file passes for it.
     let fuzz = ["clippy", "--release", "--locked", "--bins", "--", "-D", "warnings"];
@@ -63,7 +65,7 @@ fn workspace() -> Result<(), Failure> {
     c::check()
 }
 
-/// Feature sets of the core, and of the crates for training. The empty set of the core is for models in integers.
+/// Feature sets of the core. The empty set is for models in integers.
 fn features() -> Result<(), Failure> {
     const CORE: [&str; 6] = ["clippy", "--package", "tidegate", "--release", "--locked", "--no-default-features"];
     for set in ["", "libm", "micromath", "libm,defmt", "libm,micromath"] {
@@ -71,7 +73,5 @@ fn features() -> Result<(), Failure> {
         clippy.args(["--features", set, "--", "-D", "warnings"]);
         run_command(&format!("core with the features {set:?}"), clippy)?;
     }
-    let mut cudnn = cargo(".", &["clippy", "--workspace", "--all-targets", "--release", "--locked"]);
-    cudnn.args(["--features", "tidegate-gpu-measure/cudnn", "--", "-D", "warnings"]);
-    run_command("tidegate-gpu with cudnn", cudnn)
+    Ok(())
 }

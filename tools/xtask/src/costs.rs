@@ -2,7 +2,7 @@
 //! under QEMU, and writes weights of their terms into `tools/cli/costs.json`.
 
 use std::array;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,6 +10,7 @@ use std::process::Command;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::code::Program;
 use crate::firmware::{self, FAST, Firmware, MACHINES, Machine};
 use crate::record;
 use crate::shell::{self, about, root, step};
@@ -31,6 +32,9 @@ struct Core {
     base: BTreeMap<String, f64>,
     layers: BTreeMap<String, Figures>,
     front_ends: BTreeMap<String, Figures>,
+    /// Bytes of code and constants, and the functions that need them, by their names in [`Figures::code`] and by what
+    /// they are for.
+    code: Vec<(u64, BTreeSet<String>)>,
 }
 
 #[derive(Serialize)]
@@ -40,6 +44,9 @@ struct Figures {
     cycles: Option<f64>,
     #[serde(skip_serializing_if = "is_zero")]
     stack: u64,
+    /// The function in the record of code.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    code: String,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -70,10 +77,77 @@ pub fn run() -> Result<(), Failure> {
         let samples = step(&format!("costs on {}", machine.core), || counted(machine))?;
         costs.cores.insert(machine.core, fitted(machine.core, samples)?);
     }
+    // Overwrites the programs for speed.
+    for machine in machines() {
+        let core = costs.cores.entry(machine.core).or_default();
+        step(&format!("code on {}", machine.core), || measure_code(machine, core))?;
+    }
     let text = serde_json::to_string(&costs).expect("figures and names are JSON");
     // A line for each kind.
     let text = text.replace("},\"", "},\n\"").replace("{\"f", "{\n\"f") + "\n";
     record::write(&root().join("tools/cli/costs.json"), &text)
+}
+
+/// Fills in the code of a core, of a build for small size.
+fn measure_code(machine: &'static Machine, core: &mut Core) -> Result<(), Failure> {
+    firmware::build_with_relocations(machine, PROGRAM)?;
+    let firmware = Firmware { name: PROGRAM, machine };
+    let program = Program::read(&firmware.elf())?;
+    // Without steps the program prints addresses only.
+    let from = folder().join(machine.layout);
+    let folder = folder().join(format!("{}_code", machine.core));
+    fs::create_dir_all(&folder).map_err(about(&folder))?;
+    let file = from.join(format!("{PROGRAM}.bin"));
+    let mut bytes = fs::read(&file).map_err(about(&file))?;
+    bytes.get_mut(..4).ok_or("the networks are missing")?.fill(0);
+    shell::write(&folder.join(format!("{PROGRAM}.bin")), bytes)?;
+    let mut qemu = machine.qemu(&firmware.elf());
+    qemu.current_dir(&folder);
+    let printed = shell::output_within(qemu, firmware::TIME_LIMIT)?;
+    let list = shell::read(&from.join(format!("{PROGRAM}.txt")))?;
+    if printed.lines().count() != list.lines().count() {
+        return Err(format!("{} networks, but {} lines", list.lines().count(), printed.lines().count()));
+    }
+    let mut roots = BTreeMap::<String, BTreeSet<usize>>::new();
+    let parts =
+        [("floats", "11advance_f32", "10front_end6stream"), ("integers", "14step_ports_i16", "14integer_stream")];
+    for (numbers, step, front_end) in parts {
+        // Of each number type, one of the functions: the others are for other ports.
+        let steps = program.named(&["8tidegate4step", step]);
+        roots.entry(format!("step {numbers}")).or_default().extend(steps.first());
+        roots
+            .entry(format!("front end {numbers}"))
+            .or_default()
+            .extend(program.named(&["8tidegate9front_end", front_end]));
+    }
+    for (line, network) in printed.lines().zip(list.lines()) {
+        let numbers: Vec<&str> = line.split(' ').collect();
+        let words: Vec<&str> = network.split(' ').collect();
+        let kind = words.split_last_chunk::<TERMS>().map(|(kind, _)| kind.join(" ")).unwrap_or_default();
+        let [.., layer, front_end] = numbers.as_slice() else { return Err(format!("{network} printed `{line}`")) };
+        let (figures, address) = match kind.strip_prefix("front_end ") {
+            Some(kind) => (core.front_ends.get_mut(kind), front_end),
+            None => (core.layers.get_mut(&kind), layer),
+        };
+        let address = u64::from_str_radix(address, 16).map_err(|error| format!("`{line}`: {error}"))?;
+        let symbol = program.at(address & !1).ok_or_else(|| format!("{network}: no function at {address:#x}"))?;
+        if let Some(figures) = figures {
+            figures.code = format!("{symbol}");
+            roots.entry(figures.code.clone()).or_default().insert(symbol);
+        }
+    }
+    let mut needed = BTreeMap::<usize, BTreeSet<String>>::new();
+    for (name, roots) in roots {
+        for symbol in program.closure(roots) {
+            needed.entry(symbol).or_default().insert(name.clone());
+        }
+    }
+    let mut parts = BTreeMap::<BTreeSet<String>, u64>::new();
+    for (symbol, names) in needed {
+        *parts.entry(names).or_default() += program.bytes(symbol);
+    }
+    core.code = parts.into_iter().map(|(names, bytes)| (bytes, names)).collect();
+    Ok(())
 }
 
 fn folder() -> PathBuf {
@@ -102,7 +176,7 @@ fn counted(machine: &'static Machine) -> Result<BTreeMap<String, Vec<Sample>>, F
             let words: Vec<&str> = network.split(' ').collect();
             let (kind, terms) = words.split_last_chunk::<TERMS>()?;
             let terms: Vec<f64> = terms.iter().map(|term| term.parse()).collect::<Result<_, _>>().ok()?;
-            let [step, front_end, stack] = numbers.try_into().ok()?;
+            let [step, front_end, stack, ..] = numbers[..] else { return None };
             let sample = Sample {
                 terms: terms.try_into().ok()?,
                 step: step as f64 / f64::from(steps),
@@ -135,7 +209,10 @@ fn fitted(name: &str, samples: BTreeMap<String, Vec<Sample>>) -> Result<Core, Fa
         }
         if let Some(kind) = kind.strip_prefix("front_end ") {
             let pairs: Vec<_> = samples.iter().map(|sample| (sample.terms, sample.front_end)).collect();
-            core.front_ends.insert(kind.to_owned(), Figures { instructions: fit(&pairs), cycles: None, stack: 0 });
+            core.front_ends.insert(
+                kind.to_owned(),
+                Figures { instructions: fit(&pairs), cycles: None, stack: 0, code: String::new() },
+            );
             continue;
         }
         let words: Vec<&str> = kind.split(' ').collect();
@@ -146,7 +223,8 @@ fn fitted(name: &str, samples: BTreeMap<String, Vec<Sample>>) -> Result<Core, Fa
         let ratio = ratios
             .get(&(cell.to_owned(), words[1].to_owned()))
             .or_else(|| ratios.get(&(String::new(), words[1].to_owned())));
-        core.layers.insert(kind, Figures { instructions: fit(&pairs), cycles: ratio.copied().map(rounded), stack });
+        let cycles = ratio.copied().map(rounded);
+        core.layers.insert(kind, Figures { instructions: fit(&pairs), cycles, stack, code: String::new() });
     }
     Ok(core)
 }

@@ -155,8 +155,6 @@ pub const FAST: &[&str] = &[
     "--config",
     "profile.release.opt-level=3",
     "--config",
-    "profile.release.package.libm.opt-level='s'",
-    "--config",
     "profile.release.package.firmware-examples.opt-level='s'",
 ];
 /// A build with all checks and without optimization. It is not the dev profile, for which the packer in the build script
@@ -197,6 +195,15 @@ pub fn build_for(how: &[&str], programs: impl Iterator<Item = (&'static str, &'s
         shell::run(&format!("firmware for {target}"), build)?;
     }
     Ok(())
+}
+
+/// Builds a program for small size, with the relocations that [`Program`](crate::code::Program) reads.
+pub fn build_with_relocations(machine: &Machine, program: &str) -> Result<(), Failure> {
+    let Machine { target, kernels, .. } = *machine;
+    let mut build =
+        cargo_in_workspace(&["rustc", "--locked", "--target", target, "--features", kernels, "--bin", program]);
+    build.args(SMALL).args(["--", "-C", "link-arg=--emit-relocs"]);
+    shell::run(&format!("{program} for {target} with relocations"), build)
 }
 
 /// The programs that are also built without optimization: those of one machine.

@@ -4,6 +4,7 @@ mod boards;
 mod c;
 mod check;
 mod circles;
+mod code;
 mod costs;
 mod dependencies;
 mod firmware;

@@ -1,9 +1,9 @@
 //! The projects of `tidegate new`: those for QEMU are built and run by the commands that a user types, within the time that
 //! the documentation states; those for boards are compiled.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::shell::{self, step};
@@ -54,16 +54,21 @@ fn program(name: &str, project: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command of the project that must succeed without a warning, and returns its output.
+/// Runs a command of the project that must succeed within [`LIMIT`] and without a warning, and returns all that it prints.
 fn quietly(mut command: Command) -> Result<String, Failure> {
     let shown = shell::shown(&command);
     shell::say(&format!("    {shown}"));
-    let done = command.output().map_err(|error| format!("cannot start `{shown}`: {error}"))?;
-    let [stdout, stderr] = [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    if !done.status.success() || stderr.contains("warning") || stdout.contains("warning") {
-        return Err(format!("`{shown}` failed or warned, {}:\n{stderr}{stdout}", done.status));
+    let path = folder().join("output");
+    let file = File::create(&path).map_err(shell::about(&path))?;
+    let errors = file.try_clone().map_err(shell::about(&path))?;
+    let child = command.stdin(Stdio::null()).stdout(file).stderr(errors).spawn();
+    let mut child = child.map_err(|error| format!("cannot start `{shown}`: {error}"))?;
+    let status = shell::end_within(&mut child, &shown, LIMIT)?;
+    let printed = shell::read(&path)?;
+    if !status.success() || printed.contains("warning") {
+        return Err(format!("`{shown}` failed or warned, {status}:\n{printed}"));
     }
-    Ok(stdout)
+    Ok(printed)
 }
 
 /// The lines with outputs of the network. Those of a program in C differ in spaces.

@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -151,6 +151,22 @@ pub fn output_within(command: Command, limit: Duration) -> Result<String, Failur
     output_from(command, Stdio::null(), limit)
 }
 
+/// Waits for a process, and kills it after the time limit.
+pub fn end_within(child: &mut Child, shown: &str, limit: Duration) -> Result<ExitStatus, Failure> {
+    let start = Instant::now();
+    loop {
+        match child.try_wait().map_err(|error| format!("`{shown}`: {error}"))? {
+            Some(status) => return Ok(status),
+            None if start.elapsed() > limit => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("`{shown}` did not end within {} s", limit.as_secs()));
+            }
+            None => thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
 /// [`output_within`] with a standard input.
 pub fn output_from(mut command: Command, input: Stdio, limit: Duration) -> Result<String, Failure> {
     say(&format!("    {}", shown(&command)));
@@ -165,18 +181,7 @@ pub fn output_from(mut command: Command, input: Stdio, limit: Duration) -> Resul
         let mut bytes = Vec::new();
         stdout.read_to_end(&mut bytes).map(|_| bytes)
     });
-    let start = Instant::now();
-    let status = loop {
-        match child.try_wait().map_err(|error| format!("`{}`: {error}", shown(&command)))? {
-            Some(status) => break status,
-            None if start.elapsed() > limit => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("`{}` did not end within {} s", shown(&command), limit.as_secs()));
-            }
-            None => thread::sleep(Duration::from_millis(20)),
-        }
-    };
+    let status = end_within(&mut child, &shown(&command), limit)?;
     let bytes = reader.join().expect("the reader does not panic").map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     if status.success() {

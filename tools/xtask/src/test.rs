@@ -40,72 +40,34 @@ pub fn run() -> Result<(), Failure> {
     total.absorb(of_hosts);
     done?;
     let counted = total.check("programs that count instructions are built", || counted.join());
-    // The tests have built the command line, and a project has a build folder of its own.
+    // The tests have built the command line. A project has a build folder of its own, and the library for C is built with
+    // the workspace.
     let tools = total.check("QEMU and compilers for C are there", || {
         install::qemu()?;
         install::arm_gcc()?;
         install::cmake()
     });
-    let projects =
-        shell::beside("new", move || if tools { new::first() } else { Err("tools are missing".to_owned()) })?;
-    let ready = total.check("firmware builds, QEMU is there", || {
-        install::qemu()?;
+    let others = shell::beside("new and C", move || {
+        let mut total = Total::default();
+        if tools {
+            total.check("three commands from a model to a project's outputs in QEMU, in Rust and in C", new::first);
+        }
+        total.library_for_c(tools);
+        total
+    })?;
+    let ready = total.check("firmware builds", || {
         firmware::build()?;
         firmware::bundles()
     });
-    for firmware in firmware::all().filter(|_| ready) {
-        let what = firmware.what();
-        let mut run = Err(format!("{what} did not run"));
-        total.check(&format!("{what} prints what is recorded"), || {
-            run = firmware.run();
-            qemu::compare(&firmware, run.as_ref()?)
-        });
-        total.check(&format!("size of {what}"), || size::compare(&size::measure(&firmware, run.as_ref()?)?));
-        if firmware.name.starts_with("hello") {
-            total.check(&format!("{what} neither panics nor allocates"), || {
-                symbols::neither_panics_nor_allocates(firmware.name, &firmware.elf())
-            });
-        }
-        // Without an FPU, operations on floats are calls to library functions. The integer chain has none.
-        if ["kws_stream", "wake_word"].contains(&firmware.name) && !firmware.machine.has_fpu() {
-            total.check(&format!("{what} has no code for floats"), || {
-                symbols::has_no_floats(firmware.name, &firmware.elf())
-            });
-        }
+    if ready && tools {
+        total.firmware(counted);
     }
-    for firmware in qemu::same_bits().filter(|_| ready) {
-        total.check(&format!("{} gives the host's bits", firmware.what()), || qemu::compare_with_host(&firmware));
-    }
-    if ready {
-        if counted {
-            total.check("no count of instructions has outgrown its record", icount::check);
-        }
-        total.check("microbit answers as recorded", || boards::microbit(false));
-        total.check("the demo of README runs to its end, firmware and all", demo);
-    }
-    total.check("three commands from a model to a project's outputs in QEMU, in Rust and in C", || projects.join());
-    total.check("the library for C on the host: calls, good and bad, and the example", c::host);
-    let ready = ready && total.check("the example in C is built", c::build);
-    for example in c::ALL.iter().filter(|_| ready) {
-        let name = example.name;
-        let mut run = Err(format!("{name} did not run"));
-        total.check(&format!("{name} prints what kws_stream prints"), || {
-            run = example.run();
-            c::compare(&run.as_ref()?.text)
-        });
-        total.check(&format!("size of {name}"), || size::compare(&example.measure(run.as_ref()?)?));
-        let what = format!("{name} neither panics nor allocates");
-        total.check(&what, || symbols::neither_panics_nor_allocates(name, &example.elf()?));
-    }
+    total.absorb(others.join());
+    // Alone, because it measures time.
     match install::browser() {
         Ok(()) => drop(total.check("the page in the browser and the npm package", web::check)),
         Err(failure) => total.lacks("the page in the browser and the npm package", &failure),
     }
-    // Runs last, because debug builds overwrite the others.
-    total.check("every firmware holds its image once in a debug build", || {
-        firmware::build_debug()?;
-        firmware::debug().try_for_each(|firmware| symbols::image_is_there_once(&firmware))
-    });
     // This test is counted with those of the workspace; here it prints its figures.
     if let Err(failure) = qemu::twin() {
         eprintln!("{failure}");
@@ -188,6 +150,60 @@ impl Output {
 }
 
 impl Total {
+    /// What the firmware prints in QEMU, its symbols and its sizes.
+    fn firmware(&mut self, counted: bool) {
+        for firmware in firmware::all() {
+            let what = firmware.what();
+            let mut run = Err(format!("{what} did not run"));
+            self.check(&format!("{what} prints what is recorded"), || {
+                run = firmware.run();
+                qemu::compare(&firmware, run.as_ref()?)
+            });
+            self.check(&format!("size of {what}"), || size::compare(&size::measure(&firmware, run.as_ref()?)?));
+            if firmware.name.starts_with("hello") {
+                self.check(&format!("{what} neither panics nor allocates"), || {
+                    symbols::neither_panics_nor_allocates(firmware.name, &firmware.elf())
+                });
+            }
+            // Without an FPU, operations on floats are calls to library functions. The integer chain has none.
+            if ["kws_stream", "wake_word"].contains(&firmware.name) && !firmware.machine.has_fpu() {
+                self.check(&format!("{what} has no code for floats"), || {
+                    symbols::has_no_floats(firmware.name, &firmware.elf())
+                });
+            }
+        }
+        for firmware in qemu::same_bits() {
+            self.check(&format!("{} gives the host's bits", firmware.what()), || qemu::compare_with_host(&firmware));
+        }
+        if counted {
+            self.check("no count of instructions has outgrown its record", icount::check);
+        }
+        self.check("microbit answers as recorded", || boards::microbit(false));
+        self.check("the demo of README runs to its end, firmware and all", demo);
+        // Last, because debug builds overwrite the others.
+        self.check("every firmware holds its image once in a debug build", || {
+            firmware::build_debug()?;
+            firmware::debug().try_for_each(|firmware| symbols::image_is_there_once(&firmware))
+        });
+    }
+
+    /// The library for C on the host, and its examples in QEMU if the tools for them are there.
+    fn library_for_c(&mut self, tools: bool) {
+        self.check("the library for C on the host: calls, good and bad, and the example", c::host);
+        let ready = tools && self.check("the example in C is built", c::build);
+        for example in c::ALL.iter().filter(|_| ready) {
+            let name = example.name;
+            let mut run = Err(format!("{name} did not run"));
+            self.check(&format!("{name} prints what kws_stream prints"), || {
+                run = example.run();
+                c::compare(&run.as_ref()?.text)
+            });
+            self.check(&format!("size of {name}"), || size::compare(&example.measure(run.as_ref()?)?));
+            let what = format!("{name} neither panics nor allocates");
+            self.check(&what, || symbols::neither_panics_nor_allocates(name, &example.elf()?));
+        }
+    }
+
     /// The tests of [`hosts()`]. A share of it, part of Miri's and of NEON's tests, takes minutes less.
     fn hosts(&mut self, race_seconds: u32, share: bool) -> Result<(), Failure> {
         match install::nightly() {
@@ -284,7 +300,7 @@ impl Total {
         match step(what, work) {
             Ok(()) => self.passed += 1,
             Err(failure) => {
-                eprintln!("{failure}");
+                say(&failure);
                 self.failed += 1;
                 self.failures.push(format!("{what}: {failure}"));
                 return false;

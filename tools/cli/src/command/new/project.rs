@@ -72,9 +72,10 @@ impl Project<'_> {
         files
     }
 
-    /// Whether the project has a driver for a microphone, which takes the place of a recording.
+    /// Whether the project has a driver for a microphone, which takes the place of a recording. It has one sample rate.
     fn has_microphone(&self) -> bool {
-        self.board.name == "nrf52840" && self.model.front_end().is_some()
+        let rate = self.model.front_end().map(|front_end| front_end.settings().sample_rate);
+        self.board.name == "nrf52840" && rate == Some(16_000)
     }
 
     /// The HAL's line in Cargo.toml.
