@@ -6,9 +6,9 @@ use std::path::Path;
 
 use tidegate::front_end::{Method, MfccSettings};
 use tidegate::{Layout, Model, Numeric};
-use tidegate_model::canonical::{Canonical, Mfcc};
+use tidegate_model::canonical::{self, Canonical, Mfcc, Port, Schedule};
 use tidegate_model::cost::{front_end_key, front_end_terms, key, terms};
-use tidegate_model::load::ImageBuffer;
+use tidegate_model::load::{self, ImageBuffer, Settings};
 use tidegate_model::pack::{PackError, pack_with};
 use tidegate_model::quantize::Ranges;
 use tidegate_tests::bytes::in_bytes;
@@ -61,6 +61,7 @@ fn networks() -> Vec<Network> {
     }
     let embedding = small_models().into_iter().find(|(name, _)| name == "embedding").expect("there is one").1;
     networks.push(Network::new(&mut rng, embedding));
+    networks.extend(SHIPPED.iter().flat_map(|file| layers(file)).map(|layer| Network::new(&mut rng, layer)));
     for settings in front_ends() {
         let features = settings.coefficients as usize;
         let mut model = chain(&mut rng, features, &[(identity.clone(), features)], draw);
@@ -68,6 +69,51 @@ fn networks() -> Vec<Network> {
         networks.push(Network::new(&mut rng, model));
     }
     networks
+}
+
+/// Networks whose layers are counted as well, because random layers are smaller and of fewer shapes.
+const SHIPPED: [&str; 8] = [
+    "assets/hello_edge/Basic_LSTM_S.pb",
+    "assets/hello_edge/LSTM_S.pb",
+    "assets/hello_edge/GRU_S.pb",
+    "assets/hello_edge/CRNN_S.pb",
+    "assets/wake_word/okay_nabu.json",
+    "assets/wake_word/vad.json",
+    "assets/silero_vad/silero_vad_16k_op15.onnx",
+    "tests/rnnoise/weights.rnn",
+];
+
+/// Each layer of a file that has one input, as a network of its own.
+fn layers(file: &str) -> Vec<Canonical> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
+    let shape = file.contains("silero").then(|| ("input".to_owned(), vec![1, 576]));
+    let settings = Settings { shapes: shape.into_iter().collect(), ..Settings::default() };
+    let model = load::canonical(&path, &settings).expect("a shipped file is read").model;
+    let nodes = &model.architecture.nodes;
+    let alone = nodes.iter().filter(|node| node.unroll.is_none()).filter_map(|node| {
+        let [input] = node.inputs.as_slice() else { return None };
+        let mut layer = model.clone();
+        let architecture = &mut layer.architecture;
+        let from = Port { name: "x".into(), size: node.input_size, ..Port::default() };
+        architecture.inputs = vec![from];
+        architecture.nodes = vec![canonical::Node { inputs: vec!["x".into()], ..node.clone() }];
+        architecture.outputs =
+            vec![Port { name: "y".into(), size: node.output_size, from: node.name.clone(), ..Port::default() }];
+        // Without an entry a node moves its input, whose numbers it has.
+        let mut before = input;
+        while !model.architecture.integers.contains_key(before) {
+            let Some(moved) = nodes.iter().find(|node| node.name == *before) else { break };
+            before = moved.inputs.first()?;
+        }
+        let numbers = model.architecture.integers.get(before).cloned();
+        architecture.integers.retain(|name, _| *name == node.name);
+        architecture.integers.extend(numbers.map(|numbers| ("x".to_owned(), numbers)));
+        (architecture.labels, architecture.front_end, architecture.detector) = (Vec::new(), None, None);
+        architecture.schedule = Schedule::default();
+        layer.tensors.retain(|name, _| name.strip_prefix(&node.name).is_some_and(|rest| rest.starts_with('.')));
+        layer.validate().ok().map(|()| layer)
+    });
+    alone.collect()
 }
 
 /// One variant for each key: options, sizes, and activations where a layer has one. Clips cost next to nothing.
@@ -134,17 +180,21 @@ fn micro() -> MfccSettings {
 
 /// Writes the networks in each layout that their numerics have. The line of text holds the kind of the layer and the
 /// terms of its cost; a front end has the kind `front_end`.
-pub fn write(folder: &Path, layout: Layout) -> io::Result<()> {
+pub fn write(folder: &Path, own: Layout) -> io::Result<()> {
     let mut bundle = Bundle::new(STEPS);
-    let layouts = crate::layouts(layout);
+    let layouts = crate::layouts(own);
     for network in networks() {
-        let bytes = in_bytes(network.model.clone());
-        let mut wide = network.ranges.clone();
-        wide.add_wide(network.model.architecture.nodes.iter().map(|node| node.name.clone()));
+        let of_bytes = !network.model.architecture.integers.is_empty();
+        let bytes = if of_bytes { network.model.clone() } else { in_bytes(network.model.clone()) };
+        let [mut wide, mut scaled] = [network.ranges.clone(), network.ranges.clone()];
+        let names = || network.model.architecture.nodes.iter().map(|node| node.name.clone());
+        wide.add_wide(names());
+        scaled.add_unit_scales(names());
         let floats = Numeric::FLOAT.map(|numeric| (numeric, &network.model, &network.ranges));
         let integers = Numeric::INTEGER.map(|numeric| (numeric, &network.model, &network.ranges));
-        let others = [(Numeric::I8, &bytes, &network.ranges), (Numeric::I8x16, &network.model, &wide)];
-        for (numeric, model, ranges) in floats.into_iter().chain(integers).chain(others) {
+        let others = [(Numeric::I8x16, &network.model, &wide), (Numeric::I8x16, &network.model, &scaled)];
+        let of_floats = floats.into_iter().chain(integers).chain(others).filter(|_| !of_bytes);
+        for (numeric, model, ranges) in of_floats.chain([(Numeric::I8, &bytes, &network.ranges)]) {
             for &layout in layouts.iter().filter(|layout| layout.is_of(numeric)) {
                 // A cell without a form in a numeric has no figures for it. The forms in bytes have no groups.
                 let image = match pack_with(model, numeric, ranges, layout) {
@@ -153,7 +203,8 @@ pub fn write(folder: &Path, layout: Layout) -> io::Result<()> {
                     Err(_) if numeric == Numeric::I8 => continue,
                     Err(error) => panic!("{} {}: {error}", model.architecture.nodes[0].cell, numeric.name()),
                 };
-                if let Some(line) = image.model().ok().and_then(|model| line(&model)) {
+                let has_fpu = [Layout::CortexM4, Layout::CortexM55].contains(&own);
+                if let Some(line) = image.model().ok().and_then(|model| line(&model, has_fpu)) {
                     bundle.push(image.bytes(), &[], &line);
                 }
             }
@@ -163,8 +214,8 @@ pub fn write(folder: &Path, layout: Layout) -> io::Result<()> {
 }
 
 /// The kind of a network's layer or front end, and its terms; nothing for one with a layer before it, or too many products
-/// in floats.
-fn line(model: &Model<'_>) -> Option<String> {
+/// in floats without an FPU.
+fn line(model: &Model<'_>, has_fpu: bool) -> Option<String> {
     let nodes: Vec<_> = model.nodes().collect();
     let (kind, terms) = match (model.front_end(), nodes.as_slice()) {
         (Some(front_end), _) => {
@@ -175,7 +226,7 @@ fn line(model: &Model<'_>) -> Option<String> {
         (None, [first, second]) if first.kind == second.kind => (format!("two {}", key(model, second)), terms(second)),
         _ => return None,
     };
-    let is_long = !model.numeric().is_integer() && nodes.iter().any(|node| node.macs() > MOST_IN_FLOATS);
+    let is_long = !model.numeric().is_integer() && !has_fpu && nodes.iter().any(|node| node.macs() > MOST_IN_FLOATS);
     let numbers: Vec<String> = terms.iter().map(f64::to_string).collect();
     (!is_long).then(|| format!("{kind} {}", numbers.join(" ")))
 }

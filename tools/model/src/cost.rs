@@ -6,13 +6,14 @@ use std::ops::Range;
 
 use serde::Deserialize;
 use tidegate::front_end::{Method, Mfcc};
+use tidegate::internals::cell::UNIT_SCALES;
 use tidegate::internals::node::Node;
 use tidegate::{Model, Schedule};
 
 /// Number of terms of a cost.
 pub const TERMS: usize = 6;
-/// What each term counts in a layer: the layer itself, rows of a step or pixels, outputs, activations, moved elements,
-/// multiply-accumulates.
+/// What each term counts in a layer: the layer itself, rows of a step or pixels, outputs, activations, moved elements, bytes
+/// of weights. The bytes include the padding of a layout, and so do the products.
 pub type Terms = [f64; TERMS];
 
 /// The estimate for a model on a core.
@@ -52,6 +53,7 @@ struct Core {
     /// By [`front_end_key`].
     front_ends: BTreeMap<String, Figures>,
     /// Bytes of code and constants, and the functions that need them.
+    #[serde(default)]
     code: Vec<(u64, BTreeSet<String>)>,
 }
 
@@ -82,9 +84,12 @@ pub fn key(model: &Model<'_>, node: &Node<'_>) -> String {
             key += &format!("+{option}");
         }
     }
-    for (name, holds) in
-        [("grouped", extent(node, "groups").is_some_and(|groups| groups > 1)), ("wide", node.is_wide())]
-    {
+    let in_integers = model.numeric().is_integer();
+    for (name, holds) in [
+        ("grouped", extent(node, "groups").is_some_and(|groups| groups > 1)),
+        ("wide", node.is_wide()),
+        ("unit_scales", in_integers && node.has(UNIT_SCALES)),
+    ] {
         if holds {
             key += &format!("+{name}");
         }
@@ -98,9 +103,9 @@ pub fn key(model: &Model<'_>, node: &Node<'_>) -> String {
 /// The terms of a layer.
 pub fn terms(node: &Node<'_>) -> Terms {
     let (work, rows) = (node.step_work(), f64::from(node.unroll.map_or(1, |unroll| unroll.steps)));
-    let pixels: usize = ["out_height", "out_width"].into_iter().filter_map(|name| extent(node, name)).product();
+    let pixels: usize = ["out_height", "out_width", "rows"].into_iter().filter_map(|name| extent(node, name)).product();
     let outputs = rows * node.output_size as f64;
-    [1.0, rows * pixels as f64, outputs, work.curves as f64, work.moves as f64, work.macs as f64]
+    [1.0, rows * pixels as f64, outputs, work.curves as f64, work.moves as f64, work.bytes as f64]
 }
 
 fn extent(node: &Node<'_>, name: &str) -> Option<usize> {
@@ -161,15 +166,29 @@ impl Costs {
         let numbers = if model.numeric().is_integer() { "integers" } else { "floats" };
         let mut functions = BTreeSet::from([format!("step {numbers}")]);
         let (mut stack, mut unknown) = (0, Vec::new());
-        // How often each slot of the arena gets a value: a window with a hop has an output in some steps only.
-        let mut rates: Vec<(Range<usize>, f64)> = Vec::new();
+        // How many values each slot of the arena gets in a window, or in a step of a model without windows.
+        let frames = match model.schedule() {
+            Schedule::Endless => None,
+            Schedule::Windows { frames, .. } => Some(f64::from(frames)),
+        };
+        let whole = frames.unwrap_or(1.0);
+        let mut values: Vec<(Range<usize>, f64)> = Vec::new();
         for (index, node) in model.nodes().enumerate() {
-            let rate_of =
-                |start: usize| rates.iter().rev().find(|(slot, _)| slot.contains(&start)).map_or(1.0, |of| of.1);
-            let slots = (0..).map_while(|slot| node.slot(slot));
-            let rate = slots.map(|(start, _)| rate_of(start)).fold(1.0, f64::min);
-            let complete_rate = rate / extent(&node, "hop").unwrap_or(1).max(1) as f64;
-            rates.push((node.output(), complete_rate));
+            let values_of =
+                |start: usize| values.iter().rev().find(|(slot, _)| slot.contains(&start)).map_or(whole, |of| of.1);
+            let given =
+                (0..).map_while(|slot| node.slot(slot)).map(|(start, _)| values_of(start)).fold(whole, f64::min);
+            let written = match (extent(&node, "hop"), extent(&node, "length"), frames) {
+                // A window that is not full has no output, except for the steps that are filled before.
+                (Some(hop), Some(length), Some(_)) => {
+                    let filled = given + extent(&node, "prefill").unwrap_or_default() as f64;
+                    ((filled - length as f64) / hop.max(1) as f64 + 1.0).floor().clamp(0.0, given)
+                }
+                (Some(hop), ..) => given / hop.max(1) as f64,
+                (None, ..) => given,
+            };
+            values.push((node.output(), written));
+            let (rate, complete_rate) = (given / whole, written / whole);
             let key = key(model, &node);
             let Some(figures) = core.layer(&key) else {
                 unknown.push(key);

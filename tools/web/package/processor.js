@@ -18,7 +18,17 @@ class Processor extends AudioWorkletProcessor {
     Object.assign(this, { low: 1, high: -1, spent: 0 });
   }
 
-  process([[samples]]) {
+  /** Errors inside a worklet reach nobody, so they are posted. */
+  process(inputs) {
+    try {
+      return this.hear(inputs);
+    } catch (error) {
+      this.port.postMessage({ failure: error.message });
+      return false;
+    }
+  }
+
+  hear([[samples]]) {
     const block = samples?.subarray(0, Math.min(samples.length, this.left));
     if (block === undefined || block.length === 0) return this.left > 0;
     for (const sample of block) {
@@ -29,13 +39,15 @@ class Processor extends AudioWorkletProcessor {
     const frames = [];
     this.stream.hear(block, (frame) => frames.push(frame));
     this.spent += now() - start;
-    for (const frame of frames) {
+    // One message for all frames of a quantum: a model of single samples has 128.
+    if (frames.length > 0) {
       const { low, high, spent } = this;
-      this.port.postMessage({ ...frame, low, high, spent: spent / frames.length, state: this.stream.state.slice() });
+      const common = { low, high, spent: spent / frames.length, state: this.stream.state.slice() };
+      this.port.postMessage({ frames: frames.map((frame) => ({ ...frame, ...common })) });
+      this.quiet();
     }
-    if (frames.length > 0) this.quiet();
     this.left -= block.length;
-    if (this.left === 0) this.port.postMessage(null);
+    if (this.left === 0) this.port.postMessage({ frames: [null] });
     return this.left > 0;
   }
 }

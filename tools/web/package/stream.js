@@ -9,6 +9,10 @@ const BLOCK = 1024;
 
 export class Stream {
   constructor(model, { hop = model.inputSize, context = 0, sampleRate = 16000 } = {}) {
+    const { inputCount, outputCount } = model;
+    if (inputCount !== 1 || outputCount !== 1) {
+      throw new RangeError(`a stream has one input and one output, the model ${inputCount} and ${outputCount}`);
+    }
     this.model = model;
     this.network = new Network(model);
     this.source = model.frontEndWords > 0 ? new Features(model) : new Chunks(model, hop, context);

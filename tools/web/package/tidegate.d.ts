@@ -49,13 +49,15 @@ export class Tidegate {
   /** Features of a step. */
   readonly inputSize: number;
   readonly outputSize: number;
+  readonly inputCount: number;
+  readonly outputCount: number;
   /** Samples a second that the front end takes; 0 without one. */
   readonly sampleRate: number;
   /** Samples between two rows of the front end; 0 without one. */
   readonly stride: number;
   /** Whether the network computes in integers. */
   readonly integers: boolean;
-  /** A stream from a zero state. Its memory is freed with the model. */
+  /** A stream from a zero state, for a model with one input and one output. Its memory is freed with the model. */
   stream(options?: StreamOptions): Stream;
 }
 

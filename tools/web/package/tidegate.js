@@ -61,6 +61,8 @@ function info(library, model) {
     detectorI16Words: library.u32(at + 28),
     inputSize: library.u32(at + 32),
     outputSize: library.u32(at + 36),
+    inputCount: library.u32(at + 40),
+    outputCount: library.u32(at + 44),
     labelCount: library.u32(at + 48),
     sampleRate: library.u32(at + 52),
     stride: library.u32(at + 56),

@@ -14,6 +14,8 @@ export interface WorkletFrame extends Frame {
 export interface ListenOptions {
   /** For a model without a front end. */
   stream?: StreamOptions;
+  /** Called when the stream fails, after which nothing more is heard. */
+  failed?: (error: Error) => void;
   /** Number of samples after which `heard` gets `null` and the node stops. Default: never. */
   length?: number;
 }

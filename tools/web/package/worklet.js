@@ -4,7 +4,7 @@ import { Tidegate } from "./tidegate.js";
 
 const PROCESSOR = new URL("./processor.js", import.meta.url);
 
-export async function listen(context, model, heard, { stream, length } = {}) {
+export async function listen(context, model, heard, { stream, length, failed } = {}) {
   const rate = model.sampleRate || (stream?.sampleRate ?? 16000);
   if (context.sampleRate !== rate) {
     throw new Error(`the context has ${context.sampleRate} Hz: create it with { sampleRate: ${rate} }`);
@@ -15,7 +15,9 @@ export async function listen(context, model, heard, { stream, length } = {}) {
     channelCountMode: "explicit",
     processorOptions: { runtime: model.runtime, image: model.image, options: stream, length },
   });
-  node.port.onmessage = ({ data }) => heard(data);
+  const fail = (message) => failed?.(new Error(message));
+  node.port.onmessage = ({ data: { frames, failure } }) => (failure ? fail(failure) : frames.forEach(heard));
+  node.onprocessorerror = () => fail("the model cannot run in the worklet");
   // The output is silence. A node that leads nowhere is not run everywhere.
   node.connect(context.destination);
   return node;
@@ -29,9 +31,8 @@ export async function listenTo(samples, model, heard, { stream } = {}) {
   source.buffer.copyToChannel(samples, 0);
   await new Promise((resolve, reject) => {
     const each = (frame) => (frame === null ? resolve() : heard(frame));
-    const started = listen(context, model, each, { stream, length: source.buffer.length });
+    const started = listen(context, model, each, { stream, length: source.buffer.length, failed: reject });
     started.then((node) => {
-      node.onprocessorerror = () => reject(new Error("the worklet has stopped"));
       source.connect(node);
       source.start();
       return context.startRendering();

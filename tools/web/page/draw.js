@@ -59,8 +59,9 @@ const COLORS = Array.from({ length: 256 }, (_, index) => {
 
 /** Rows of values as colors, from the least to the greatest shown: of each element by itself, or of all. */
 function heat({ context, width, height }, columns, each) {
-  if (columns.length === 0) return;
-  const len = columns[0][1].length;
+  const len = columns[0]?.[1].length ?? 0;
+  // Models without a state have nothing to show.
+  if (len === 0) return;
   const least = new Float32Array(len).fill(Infinity);
   const most = new Float32Array(len).fill(-Infinity);
   for (const [, row] of columns) {
@@ -70,7 +71,7 @@ function heat({ context, width, height }, columns, each) {
     });
   }
   if (!each) {
-    const reach = Math.max(-Math.min(...least), Math.max(...most));
+    const reach = least.reduce((reach, value, index) => Math.max(reach, -value, most[index]), 0);
     least.fill(-reach);
     most.fill(reach);
   }
@@ -93,7 +94,7 @@ function posteriors({ context, width, height, line, ink }, columns, x, names) {
   const decisions = columns.filter(({ frame }) => frame.posteriors !== null);
   context.strokeStyle = line;
   context.strokeRect(0, height / 2, width, 0);
-  const count = decisions[0]?.frame.posteriors.length ?? 0;
+  const count = Math.min(decisions[0]?.frame.posteriors.length ?? 0, HUES.length);
   for (let label = 0; label < count; label += 1) {
     context.beginPath();
     context.strokeStyle = colorOf(label);
@@ -116,7 +117,7 @@ function posteriors({ context, width, height, line, ink }, columns, x, names) {
 function work({ context, width, height, line, accent }, columns) {
   const loads = columns.map(({ frame, seconds }) => frame.spent / (1000 * seconds));
   // The height is at least 5 percent of real time.
-  const most = Math.max(0.05, ...loads.filter(Number.isFinite));
+  const most = loads.filter(Number.isFinite).reduce((most, load) => Math.max(most, load), 0.05);
   context.fillStyle = accent;
   columns.forEach(({ left, right }, index) => {
     const top = (1 - loads[index] / most) * height;

@@ -8,8 +8,10 @@ import { samplesOf } from "./sound.js";
 const KEPT = 600;
 /** Width of a second in the pictures, in pixels. */
 const SECOND = 40;
-/** Values of the state that are shown at most. */
+/** Values of the features and of the state that are shown at most. */
 const ROWS = 128;
+/** Frames a second that are shown at most. Models of single samples have as many as there are samples. */
+const FRAMES = 250;
 
 const element = (id) => document.getElementById(id);
 const canvases = Object.fromEntries(
@@ -19,6 +21,8 @@ const canvases = Object.fromEntries(
 /** The model with its description, and the frames of its stream. */
 let current;
 let frames = [];
+/** Work on frames that are not shown. */
+let hidden = 0;
 /** Ends live sound. */
 let stop;
 /** Number of the newest request of the person. What an earlier one still brings is dropped. */
@@ -45,10 +49,13 @@ async function open(image, description, isNewest) {
   halt();
   const model = await Tidegate.load(image);
   if (!isNewest()) return;
-  model.stream(description.stream);
   const names = model.labels.length > 0 ? model.labels : (description.labels ?? []);
-  const rate = model.sampleRate || 16000;
-  current = { model, names, rate, stream: description.stream };
+  const isAsked = model.sampleRate === 0 && description.stream === undefined;
+  const stream = isAsked ? chunks(model) : (description.stream ?? {});
+  // Throws if the page cannot run it.
+  model.stream(stream);
+  current = { model, names, stream };
+  element("chunks").hidden = !isAsked;
   clear();
   const of = (count, noun) => `${count.toLocaleString("en")} ${noun}`;
   facts({
@@ -56,7 +63,7 @@ async function open(image, description, isNewest) {
     image: of(image.byteLength, "bytes"),
     numbers: model.integers ? "integers" : "floats",
     state: of(4 * model.stateWords, "bytes"),
-    sound: of(rate, "Hz"),
+    sound: of(rate(), "Hz"),
   });
   element("legend").replaceChildren(
     ...Array.from({ length: Math.min(model.outputSize, 12) }, (_, label) => {
@@ -66,7 +73,34 @@ async function open(image, description, isNewest) {
       return span;
     }),
   );
-  say("Ready. Start the microphone, or open a sound file.");
+  say(
+    isAsked
+      ? "Ready. This image has no front end, so it gets the samples themselves. Set below how many."
+      : "Ready. Start the microphone, or open a sound file.",
+  );
+}
+
+/** Samples a second. */
+function rate() {
+  return current.model.sampleRate || (current.stream.sampleRate ?? 16000);
+}
+
+/** How a model without a front end gets samples until the person sets it otherwise. */
+function chunks({ inputSize }) {
+  const start = { sampleRate: 16000, hop: inputSize, context: 0 };
+  for (const [name, value] of Object.entries(start)) element(name).value = `${value}`;
+  return start;
+}
+
+/** Takes over what the person has set. */
+function setChunks() {
+  halt();
+  const number = (name) => Number(element(name).value);
+  const stream = { sampleRate: number("sampleRate"), hop: number("hop"), context: number("context") };
+  current.model.stream(stream);
+  current.stream = stream;
+  clear();
+  say(`Ready: ${stream.hop} new samples a step at ${stream.sampleRate} Hz.`);
 }
 
 function facts(values) {
@@ -90,6 +124,7 @@ async function openShipped(description, isNewest) {
 
 function clear() {
   frames = [];
+  hidden = 0;
   isDirty = true;
   element("detections").replaceChildren();
   element("player").hidden = true;
@@ -97,19 +132,26 @@ function clear() {
 }
 
 function heard(frame) {
-  const every = Math.ceil(frame.state.length / ROWS);
-  frames.push({ ...frame, state: frame.state.filter((_, index) => index % every === 0) });
+  const isClose = frame.sample - (frames.at(-1)?.sample ?? -Infinity) < rate() / FRAMES;
+  if (isClose && frame.event === null) {
+    hidden += frame.spent;
+    return;
+  }
+  const some = (values) => values.filter((_, index) => index % Math.ceil(values.length / ROWS) === 0);
+  const shown = { features: some(frame.features), state: some(frame.state), spent: frame.spent + hidden };
+  frames.push({ ...frame, ...shown });
+  hidden = 0;
   isDirty = true;
   if (frame.event === null) return;
   const item = document.createElement("li");
-  const seconds = (frame.event.sample / current.rate).toFixed(2);
+  const seconds = (frame.event.sample / rate()).toFixed(2);
   item.textContent = `${seconds} s ${frame.event.name} ${frame.event.score.toFixed(3)}`;
   element("detections").append(item);
 }
 
 async function start() {
   clear();
-  const context = new AudioContext({ sampleRate: current.rate });
+  const context = new AudioContext({ sampleRate: rate() });
   let media;
   const end = () => {
     media?.getTracks().forEach((track) => track.stop());
@@ -128,9 +170,14 @@ async function start() {
       // Frames may still arrive after the end.
       if (stop !== end) return;
       heard(frame);
-      if (frames[0].sample < frame.sample - KEPT * current.rate) frames.shift();
+      if (frames.length > 0 && frames[0].sample < frame.sample - KEPT * rate()) frames.shift();
     };
-    const node = await listen(context, current.model, live, { stream: current.stream });
+    const failed = (error) => {
+      if (stop !== end) return;
+      halt();
+      say(error.message, true);
+    };
+    const node = await listen(context, current.model, live, { stream: current.stream, failed });
     if (stop !== end) return end();
     context.createMediaStreamSource(media).connect(node);
     say("Listening");
@@ -152,11 +199,11 @@ async function openSound(file, isNewest) {
   halt();
   clear();
   say(`Reading ${file.name}`);
-  const samples = await samplesOf(file, current.rate);
+  const samples = await samplesOf(file, rate());
   if (!isNewest()) return;
   await listenTo(samples, current.model, (frame) => isNewest() && heard(frame), { stream: current.stream });
   if (!isNewest()) return;
-  const seconds = samples.length / current.rate;
+  const seconds = samples.length / rate();
   const position = element("position");
   position.max = `${seconds}`;
   position.value = "0";
@@ -180,8 +227,8 @@ function span() {
 /** The samples between which frames are shown. */
 function stretch() {
   const last = frames.at(-1)?.sample ?? 0;
-  const position = element("position-label").hidden ? Infinity : Number(element("position").value) * current.rate;
-  const shown = span() * current.rate;
+  const position = element("position-label").hidden ? Infinity : Number(element("position").value) * rate();
+  const shown = span() * rate();
   const end = Math.max(Math.min(position, last), Math.min(last, shown));
   const isWhole = stop === undefined && last > 0 && last < shown;
   return [Math.max(0, end - shown), isWhole ? last : Math.max(end, shown)];
@@ -192,9 +239,9 @@ function tick() {
   if (!isDirty || current === undefined) return;
   isDirty = false;
   const [from, to] = stretch();
-  draw(canvases, frames, [from, to], current.rate, current.names);
+  draw(canvases, frames, [from, to], rate(), current.names);
   const spent = frames.reduce((sum, frame) => sum + frame.spent, 0);
-  const share = frames.length > 0 ? (spent / (frames.at(-1).sample / current.rate)) / 10 : 0;
+  const share = frames.length > 0 ? (spent / (frames.at(-1).sample / rate())) / 10 : 0;
   element("load").textContent = `${share.toFixed(2)} % of real time on average;`;
 }
 
@@ -205,6 +252,7 @@ element("microphone").addEventListener("click", () => attempt(async () => (stop 
 for (const id of ["image", "sound"]) {
   element(id).addEventListener("change", ({ target }) => target.files[0] && attempt((isNewest) => openFile(target.files[0], isNewest)));
 }
+element("chunks").addEventListener("change", () => attempt(async () => setChunks()));
 element("position").addEventListener("input", () => (isDirty = true));
 element("player").addEventListener("timeupdate", ({ target }) => {
   element("position").value = `${target.currentTime + span() / 2}`;

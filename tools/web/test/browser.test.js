@@ -143,6 +143,23 @@ test("the shipped voice activity detector hears speech, and a dropped image is a
   await page.close();
 });
 
+test("a model of single samples is asked how it takes them, hears a sound, and is drawn", async () => {
+  const page = await open();
+  await page.getByLabel("or an image").setInputFiles(join(BUILT, "amp.tgi"));
+  await says(page, /^Ready. This image has no front end/);
+  await page.getByLabel("Sound file").setInputFiles(join(BUILT, "wake_word.wav"));
+  await says(page, /decisions$/);
+  const frames = await page.evaluate(() => globalThis.tidegateFrames().map(({ sample }) => sample));
+  const [seconds, last] = [frames.at(-1) / 16000, await page.locator("#status").textContent()];
+  assert.ok(frames.length > 100 * seconds && frames.length <= 251 * seconds, `${frames.length} frames: ${last}`);
+  await page.getByLabel("New samples a step").fill("2");
+  await page.getByLabel("New samples a step").press("Tab");
+  await says(page, /1 samples together/);
+  await page.getByLabel("or an image").setInputFiles(join(BUILT, "two_inputs.tgi"));
+  await says(page, /one input and one output/);
+  await page.close();
+});
+
 test("with the keyboard alone the microphone starts, is heard in time, and stops", async () => {
   const page = await open({ permissions: ["microphone"] });
   const button = page.getByRole("button", { name: "Start the microphone" });

@@ -89,6 +89,12 @@ test("files that are not images, damaged ones and those for another core are ref
   await assert.rejects(Tidegate.load(readFileSync(FOREIGN)), /portable|layout|core|build/i);
 });
 
+test("a stream of a model with several inputs is refused", async () => {
+  const model = await Tidegate.load(readFileSync(join(BUILT, "two_inputs.tgi")));
+  assert.equal(model.inputCount, 2);
+  assert.throws(() => model.stream(), /one input and one output, the model 2 and/);
+});
+
 test("the sizes of C's types are those of the header", () => {
   const header = readFileSync(new URL("../../../core/capi/include/tidegate.h", import.meta.url), "utf8");
   const objects = [...header.matchAll(/uint64_t private_seal;\s*size_t private_words\[(\d+)\];\s*\} (\w+);/g)];

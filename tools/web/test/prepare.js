@@ -51,6 +51,9 @@ function tidegate(...options) {
   return execFileSync(process.env.TIDEGATE ?? "tidegate", options, { encoding: "utf8" });
 }
 
+const FRAMEWORKS = new URL("../../../tests/frameworks/", import.meta.url).pathname;
+tidegate("pack", join(FRAMEWORKS, "rtneural/gru.json"), "-o", join(BUILT, "amp.tgi"), "--numeric", "f32");
+tidegate("pack", join(FRAMEWORKS, "keras3/two_inputs.keras"), "-o", join(BUILT, "two_inputs.tgi"), "--numeric", "f32");
 const files = WORDS.map((word) => `speech_commands/${clipOf(word)}`);
 const [wake, ...clips] = await decoded(["wake_word/okay_nabu.flac", ...files]);
 const gap = new Array(GAP * RATE).fill(0);

@@ -7,6 +7,7 @@ mod circles;
 mod code;
 mod costs;
 mod dependencies;
+mod estimate;
 mod firmware;
 mod fuzz;
 mod hosts;

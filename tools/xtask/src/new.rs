@@ -79,11 +79,12 @@ fn outputs(printed: &str) -> Result<Vec<String>, Failure> {
 }
 
 /// The three commands from a model to its outputs in QEMU, within [`LIMIT`]. Returns the outputs.
-fn three_commands(board: &str, options: &[&str], run: &[&str]) -> Result<Vec<String>, Failure> {
-    let what = [&[board], options].concat().concat();
+fn three_commands(board: &str, model: &str, options: &[&str], run: &[&str]) -> Result<Vec<String>, Failure> {
+    let kind = if model == MODEL { "" } else { "_sound" };
+    let what = [&[board, kind], options].concat().concat();
     step(&format!("three commands for {what}"), || {
         let start = Instant::now();
-        let project = write(&what, MODEL, board, options)?;
+        let project = write(&what, model, board, options)?;
         let [name, arguments @ ..] = run else { return Err("no command".to_owned()) };
         let printed = quietly(program(name, &project, arguments))?;
         let taken = start.elapsed();
@@ -96,16 +97,32 @@ fn three_commands(board: &str, options: &[&str], run: &[&str]) -> Result<Vec<Str
 
 const C: [&str; 4] = ["cmake", "--workflow", "--preset", "run"];
 
-/// The commands of a user for the first board, in Rust and in C, and the test of the same bits.
+/// The commands of a user for the first board, in Rust and in C, the test of the same bits, and a model with a front end.
 pub fn first() -> Result<(), Failure> {
-    qemu(&QEMU[..1])
+    qemu(&QEMU[..1])?;
+    hears(&three_commands(QEMU[0], SOUND_M4, &[], &["cargo", "run"])?)
 }
 
-/// [`first`] for every board of QEMU, and their programs with tasks.
+/// Fails unless the project heard the word of its recording.
+fn hears(outputs: &[String]) -> Result<(), Failure> {
+    let heard: Vec<&str> =
+        outputs.iter().filter_map(|line| line.split(' ').next_back()).filter(|word| *word == "yes").collect();
+    if heard.len() == 1 { Ok(()) } else { Err(format!("it should hear \"yes\" once: {outputs:?}")) }
+}
+
+/// Every board of QEMU, their programs with tasks, and a model with a front end in Rust and in C.
 pub fn every() -> Result<(), Failure> {
     qemu(&QEMU)?;
     for board in QEMU {
-        three_commands(board, &["--async"], &["cargo", "run"])?;
+        three_commands(board, MODEL, &["--async"], &["cargo", "run"])?;
+        if board == QEMU[0] {
+            let sound = three_commands(board, SOUND_M4, &[], &["cargo", "run"])?;
+            hears(&sound)?;
+            let in_c = three_commands(board, SOUND_M4, &["--c"], &C)?;
+            if sound != in_c {
+                return Err(format!("over sound {board} prints {sound:?} and, in C, {in_c:?}"));
+            }
+        }
     }
     Ok(())
 }
@@ -117,13 +134,13 @@ fn qemu(boards: &[&str]) -> Result<(), Failure> {
     install::cmake()?;
     let mut first = None;
     for board in boards {
-        let rust = three_commands(board, &[], &["cargo", "run"])?;
+        let rust = three_commands(board, MODEL, &[], &["cargo", "run"])?;
         let project = folder().join(board).join("kws");
         let printed = quietly(program("cargo", &project, &["test"]))?;
         if !printed.contains("values of host and device have the same bits") {
             return Err(format!("the test of {board} compared nothing:\n{printed}"));
         }
-        let c = three_commands(board, &["--c"], &C)?;
+        let c = three_commands(board, MODEL, &["--c"], &C)?;
         let first = first.get_or_insert_with(|| rust.clone());
         if rust != *first || c != *first {
             return Err(format!("{board} prints {rust:?} and, in C, {c:?}; the first board {first:?}"));

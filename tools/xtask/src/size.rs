@@ -26,7 +26,7 @@ pub struct Size {
     /// Code.
     text_bytes: u64,
     /// Constants, except the images and the recording that replaces the microphone.
-    rodata_bytes: u64,
+    pub rodata_bytes: u64,
     /// Images.
     weight_bytes: u64,
     /// Statics.

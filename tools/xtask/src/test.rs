@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::shell::{self, cargo, output_within, root, say, shown, step, stream};
-use crate::{Failure, boards, c, firmware, hosts, icount, install, new, qemu, size, symbols, web};
+use crate::{Failure, boards, c, estimate, firmware, hosts, icount, install, new, qemu, size, symbols, web};
 
 /// Time limit of the demo, which takes about two minutes with the builds of the firmware.
 const DEMO_LIMIT: Duration = Duration::from_secs(900);
@@ -159,7 +159,16 @@ impl Total {
                 run = firmware.run();
                 qemu::compare(&firmware, run.as_ref()?)
             });
-            self.check(&format!("size of {what}"), || size::compare(&size::measure(&firmware, run.as_ref()?)?));
+            let mut rodata_bytes = 0;
+            self.check(&format!("size of {what}"), || {
+                let size = size::measure(&firmware, run.as_ref()?)?;
+                rodata_bytes = size.rodata_bytes;
+                size::compare(&size)
+            });
+            // `bare` has no image, and the gated spotter has two.
+            if !["bare", "hello_any", "wake_word_gated"].contains(&firmware.name) {
+                self.check(&format!("code of {what} is near its estimate"), || estimate::code(&firmware, rodata_bytes));
+            }
             if firmware.name.starts_with("hello") {
                 self.check(&format!("{what} neither panics nor allocates"), || {
                     symbols::neither_panics_nor_allocates(firmware.name, &firmware.elf())

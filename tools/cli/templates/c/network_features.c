@@ -12,7 +12,7 @@ tidegate_status network_start(void)
     return tidegate_state_init(&state, tidegate_model_builtin(), state_words, MODEL_STATE_WORDS);
 }
 
-/* The label of the largest value, or null. */
+/* The label of the largest value, of the first if there are several, or null. */
 static const char *best(const float *output)
 {
 #ifdef MODEL_LABELS

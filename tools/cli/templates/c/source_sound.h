@@ -9,7 +9,7 @@
 #include "model.h"
 
 /* Milliseconds and samples of a block. */
-enum { BLOCK_MS = 10, BLOCK_LEN = MODEL_SAMPLE_RATE / 1000 * BLOCK_MS };
+enum { BLOCK_MS = 10, BLOCK_LEN = MODEL_SAMPLE_RATE * BLOCK_MS / 1000 };
 
 typedef int16_t sample;
 

@@ -30,14 +30,16 @@ impl<'m> Network<'m> {
         Runner::new(&MODEL, memory.0.as_mut_slice()).map(Self)
     }
 
-    /// Processes a row. Calls `decide` if the step has an output, also with the label of its largest value.
+    /// Processes a row. Calls `decide` if the step has an output, also with the label of its largest value, of the
+    /// first if there are several.
     pub fn process(
         &mut self,
         block: &Block,
         mut decide: impl FnMut(&Output, Option<&'static str>),
     ) -> Result<(), StepError> {
         let Some(output) = self.0.step(block)? else { return Ok(()) };
-        let best = output.iter().zip(MODEL.labels()).max_by(|(a, _), (b, _)| a.total_cmp(b));
+        let labeled = output.iter().zip(MODEL.labels());
+        let best = labeled.reduce(|best, next| if next.0 > best.0 { next } else { best });
         if let Some(values) = output.first_chunk() {
             decide(values, best.map(|(_, label)| label));
         }
