@@ -33,6 +33,8 @@ let runtime;
 /** The runtime beside this file, compiled once. */
 export function compiled() {
   runtime ??= compile(new URL("./tidegate.wasm", import.meta.url));
+  // A download that fails is tried again with the next model.
+  runtime.catch(() => (runtime = undefined));
   return runtime;
 }
 
@@ -41,7 +43,11 @@ async function compile(url) {
     const { readFile } = await import("node:fs/promises");
     return WebAssembly.compile(await readFile(url));
   }
-  return WebAssembly.compileStreaming(fetch(url));
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${url} cannot be read: ${response.status}`);
+  // Servers that do not know the type of WebAssembly are common.
+  const isTyped = response.headers.get("content-type") === "application/wasm";
+  return isTyped ? WebAssembly.compileStreaming(response) : WebAssembly.compile(await response.arrayBuffer());
 }
 
 /** The fields of tidegate_info that streams need. */

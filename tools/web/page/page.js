@@ -127,7 +127,11 @@ function clear() {
   hidden = 0;
   isDirty = true;
   element("detections").replaceChildren();
-  element("player").hidden = true;
+  const player = element("player");
+  player.pause();
+  player.hidden = true;
+  if (player.src) URL.revokeObjectURL(player.src);
+  player.removeAttribute("src");
   element("position-label").hidden = true;
 }
 
@@ -150,6 +154,7 @@ function heard(frame) {
 }
 
 async function start() {
+  if (current === undefined) throw new Error("Open a model first");
   clear();
   const context = new AudioContext({ sampleRate: rate() });
   let media;
@@ -158,7 +163,7 @@ async function start() {
     if (context.state !== "closed") context.close();
   };
   stop = end;
-  element("microphone").setAttribute("aria-pressed", "true");
+  element("microphone").classList.add("on");
   element("microphone").textContent = "Stop the microphone";
   try {
     media = await navigator.mediaDevices.getUserMedia({
@@ -191,7 +196,7 @@ async function start() {
 function halt() {
   stop?.();
   stop = undefined;
-  element("microphone").setAttribute("aria-pressed", "false");
+  element("microphone").classList.remove("on");
   element("microphone").textContent = "Start the microphone";
 }
 
@@ -215,7 +220,9 @@ async function openSound(file, isNewest) {
 }
 
 async function openFile(file, isNewest) {
-  if (file.name.endsWith(".tgi")) await open(await file.arrayBuffer(), { name: file.name }, isNewest);
+  const magic = await file.slice(0, 4).text();
+  if (magic === "TGIM") await open(await file.arrayBuffer(), { name: file.name }, isNewest);
+  else if (current === undefined) throw new Error("Open a model first");
   else await openSound(file, isNewest);
 }
 
@@ -241,16 +248,22 @@ function tick() {
   const [from, to] = stretch();
   draw(canvases, frames, [from, to], rate(), current.names);
   const spent = frames.reduce((sum, frame) => sum + frame.spent, 0);
-  const share = frames.length > 0 ? (spent / (frames.at(-1).sample / rate())) / 10 : 0;
+  // Of the frames that are kept.
+  const seconds = frames.length > 1 ? (frames.at(-1).sample - frames[0].sample) / rate() : Infinity;
+  const share = spent / seconds / 10;
   element("load").textContent = `${share.toFixed(2)} % of real time on average;`;
 }
 
-const shipped = await (await fetch("models.json")).json();
-element("models").replaceChildren(...shipped.map(({ name }, index) => new Option(name, `${index}`)));
+let shipped = [];
 element("models").addEventListener("change", ({ target }) => attempt((isNewest) => openShipped(shipped[Number(target.value)], isNewest)));
 element("microphone").addEventListener("click", () => attempt(async () => (stop ? halt() : await start())));
 for (const id of ["image", "sound"]) {
-  element(id).addEventListener("change", ({ target }) => target.files[0] && attempt((isNewest) => openFile(target.files[0], isNewest)));
+  element(id).addEventListener("change", ({ target }) => {
+    const [file] = target.files;
+    // So that the same file can be chosen again.
+    target.value = "";
+    if (file) attempt((isNewest) => openFile(file, isNewest));
+  });
 }
 element("chunks").addEventListener("change", () => attempt(async () => setChunks()));
 element("position").addEventListener("input", () => (isDirty = true));
@@ -258,22 +271,30 @@ element("player").addEventListener("timeupdate", ({ target }) => {
   element("position").value = `${target.currentTime + span() / 2}`;
   isDirty = true;
 });
-document.body.addEventListener("dragover", (event) => {
+addEventListener("dragover", (event) => {
   event.preventDefault();
   document.body.classList.add("over");
 });
-document.body.addEventListener("dragleave", () => document.body.classList.remove("over"));
-document.body.addEventListener("drop", (event) => {
+addEventListener("dragleave", () => document.body.classList.remove("over"));
+addEventListener("drop", (event) => {
   event.preventDefault();
   document.body.classList.remove("over");
+  // The list is empty once the event is over.
+  const files = [...event.dataTransfer.files];
   attempt(async (isNewest) => {
-    for (const file of event.dataTransfer.files) await openFile(file, isNewest);
+    for (const file of files) await openFile(file, isNewest);
   });
 });
 addEventListener("resize", () => (isDirty = true));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => (isDirty = true));
-await attempt((isNewest) => openShipped(shipped[0], isNewest));
 tick();
+await attempt(async (isNewest) => {
+  const response = await fetch("models.json");
+  if (!response.ok) throw new Error("models.json is missing: cargo xtask web writes it");
+  shipped = await response.json();
+  element("models").replaceChildren(...shipped.map(({ name }, index) => new Option(name, `${index}`)));
+  await openShipped(shipped[0], isNewest);
+});
 
 /** For tests: the frames so far. */
 globalThis.tidegateFrames = () => frames;
