@@ -14,7 +14,7 @@ use tidegate_model::quantize::Ranges;
 use tidegate_tests::bytes::in_bytes;
 use tidegate_tests::front_end::{HELLO_EDGE, MLPERF};
 use tidegate_tests::images::{over_windows, small_models};
-use tidegate_tests::random::{Draw, Rng, Variant, chain};
+use tidegate_tests::random::{Draw, Fit, Rng, Variant, chain};
 
 use crate::Bundle;
 
@@ -23,6 +23,8 @@ const SIZES: [(usize, usize); 9] =
     [(8, 8), (16, 16), (24, 10), (32, 32), (64, 20), (20, 64), (40, 40), (96, 96), (160, 128)];
 /// Multiply-accumulates of a step in floats, which take hundreds of instructions on cores without an FPU.
 const MOST_IN_FLOATS: usize = 24_000;
+/// Multiply-accumulates of a step otherwise, so that the weights fit the memory of the program.
+const MOST: usize = 400_000;
 const STEPS: u32 = 4;
 
 struct Network {
@@ -43,7 +45,9 @@ fn networks() -> Vec<Network> {
     let draw = Draw { weights: 1.5, biases: true };
     let mut networks = Vec::new();
     for variant in variants() {
-        for (input, units) in SIZES {
+        // Another activation changes one term.
+        let is_usual = variant.activations.is_empty();
+        for &(input, units) in SIZES.iter().step_by(if is_usual { 1 } else { 2 }) {
             let input = (variant.width)(input, units);
             let model = chain(&mut rng, input, &[(variant.clone(), units)], draw);
             networks.push(Network::new(&mut rng, model));
@@ -58,6 +62,15 @@ fn networks() -> Vec<Network> {
     for (input, length) in [(8, 2), (24, 4), (10, 9), (40, 3), (40, 10)] {
         let model = chain(&mut rng, input, &[(identity.clone(), input)], draw);
         networks.push(Network::new(&mut rng, only_window(over_windows(model, length, 1, false, false))));
+    }
+    // Random ones have windows of three rows only.
+    let window = Variant::plain("window_depthwise").fit(|input, length| Fit {
+        extents: vec![("length", length), ("prefill", length - 1), ("multiplier", 1)],
+        ..Fit::units(input, input)
+    });
+    for (channels, length) in [(8, 5), (16, 9), (32, 5), (32, 15), (48, 13), (64, 23), (40, 4)] {
+        let model = chain(&mut rng, channels, &[(window.clone(), length)], draw);
+        networks.push(Network::new(&mut rng, model));
     }
     let embedding = small_models().into_iter().find(|(name, _)| name == "embedding").expect("there is one").1;
     networks.push(Network::new(&mut rng, embedding));
@@ -182,17 +195,20 @@ fn micro() -> MfccSettings {
 /// terms of its cost; a front end has the kind `front_end`.
 pub fn write(folder: &Path, own: Layout) -> io::Result<()> {
     let mut bundle = Bundle::new(STEPS);
+    // Most layers have no other form with wide weights or scales of units.
+    let mut seen = BTreeSet::new();
     let layouts = crate::layouts(own);
     for network in networks() {
         let of_bytes = !network.model.architecture.integers.is_empty();
         let bytes = if of_bytes { network.model.clone() } else { in_bytes(network.model.clone()) };
-        let [mut wide, mut scaled] = [network.ranges.clone(), network.ranges.clone()];
+        let [mut wide, mut scaled, mut fine] = [(); 3].map(|()| network.ranges.clone());
         let names = || network.model.architecture.nodes.iter().map(|node| node.name.clone());
         wide.add_wide(names());
         scaled.add_unit_scales(names());
+        fine.add_fine_sums(names());
         let floats = Numeric::FLOAT.map(|numeric| (numeric, &network.model, &network.ranges));
         let integers = Numeric::INTEGER.map(|numeric| (numeric, &network.model, &network.ranges));
-        let others = [(Numeric::I8x16, &network.model, &wide), (Numeric::I8x16, &network.model, &scaled)];
+        let others = [&wide, &scaled, &fine].map(|ranges| (Numeric::I8x16, &network.model, ranges));
         let of_floats = floats.into_iter().chain(integers).chain(others).filter(|_| !of_bytes);
         for (numeric, model, ranges) in of_floats.chain([(Numeric::I8, &bytes, &network.ranges)]) {
             for &layout in layouts.iter().filter(|layout| layout.is_of(numeric)) {
@@ -204,7 +220,8 @@ pub fn write(folder: &Path, own: Layout) -> io::Result<()> {
                     Err(error) => panic!("{} {}: {error}", model.architecture.nodes[0].cell, numeric.name()),
                 };
                 let has_fpu = [Layout::CortexM4, Layout::CortexM55].contains(&own);
-                if let Some(line) = image.model().ok().and_then(|model| line(&model, has_fpu)) {
+                let line = image.model().ok().and_then(|model| line(&model, has_fpu));
+                if let Some(line) = line.filter(|line| seen.insert(line.clone())) {
                     bundle.push(image.bytes(), &[], &line);
                 }
             }
@@ -226,7 +243,8 @@ fn line(model: &Model<'_>, has_fpu: bool) -> Option<String> {
         (None, [first, second]) if first.kind == second.kind => (format!("two {}", key(model, second)), terms(second)),
         _ => return None,
     };
-    let is_long = !model.numeric().is_integer() && !has_fpu && nodes.iter().any(|node| node.macs() > MOST_IN_FLOATS);
+    let most = if model.numeric().is_integer() || has_fpu { MOST } else { MOST_IN_FLOATS };
+    let is_long = nodes.iter().any(|node| node.macs() > most);
     let numbers: Vec<String> = terms.iter().map(f64::to_string).collect();
     (!is_long).then(|| format!("{kind} {}", numbers.join(" ")))
 }

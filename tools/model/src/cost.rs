@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use serde::Deserialize;
 use tidegate::front_end::{Method, Mfcc};
-use tidegate::internals::cell::UNIT_SCALES;
+use tidegate::internals::cell::{OTHER, UNIT_SCALES};
 use tidegate::internals::node::Node;
 use tidegate::{Model, Schedule};
 
@@ -89,6 +89,7 @@ pub fn key(model: &Model<'_>, node: &Node<'_>) -> String {
         ("grouped", extent(node, "groups").is_some_and(|groups| groups > 1)),
         ("wide", node.is_wide()),
         ("unit_scales", in_integers && node.has(UNIT_SCALES)),
+        ("other", in_integers && node.has(OTHER)),
     ] {
         if holds {
             key += &format!("+{name}");
