@@ -24,6 +24,10 @@ mod attributes_tf1;
 mod attributes_tflite;
 #[path = "docs/attributes_torch.rs"]
 mod attributes_torch;
+#[path = "docs/cells.rs"]
+mod cells;
+#[path = "docs/equations.rs"]
+mod equations;
 #[path = "docs/figures.rs"]
 mod figures;
 #[path = "docs/hosts.rs"]
