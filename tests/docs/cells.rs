@@ -1,7 +1,7 @@
 //! The pages of cells in `docs/cells`: all but their equations is generated from the module documentation, the specs and
 //! the golden cases. The equations are typed in LaTeX and compared with those of the module documentation.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use tidegate::internals::cell::{CellKind, IntegerSpec, UNIT_SCALES, WIDE};
@@ -60,17 +60,31 @@ fn after_equation(kind: CellKind, cases: &[(String, BTreeSet<String>)]) -> Strin
     let (name, page) = (kind.spec().name, Page::of(kind));
     let notes = linked(&equation(&page).1);
     let mut text = if notes.is_empty() { String::new() } else { notes + "\n\n" };
+    if primes(&page.sections) {
+        text += "In sentences and tables a prime marks the new value, as in c' for c at the time t.\n\n";
+    }
     for heading in HEADINGS.into_iter().filter(|heading| !["Equation", "Golden cases"].contains(heading)) {
         text += &section(&page, heading, "##");
     }
     text += &format!("## Numerics\n\nIn `f32` and `f16` with every option.\n{}\n", integers(kind));
     text += &format!(
-        "The bytes of its node are under [`{name}`](../../core/FORMAT.md#{}-{name}) in the image format. Its code is \
-         [core/src/cell/{name}.rs](../../core/src/cell/{name}.rs), the same cell in f64, with error bounds, \
-         [tests/support/oracle/{name}.rs](../../tests/support/oracle/{name}.rs).\n\n",
+        "| | |\n|---|---|\n| bytes of its node | [{name}](../../core/FORMAT.md#{}-{name}) in the image format |\n\
+         | code | [core/src/cell/{name}.rs](../../core/src/cell/{name}.rs) |\n\
+         | the same cell in f64, with error bounds | \
+         [tests/support/oracle/{name}.rs](../../tests/support/oracle/{name}.rs) |\n\n",
         kind.code()
     );
     text + &golden(&page, name, cases)
+}
+
+/// Whether a page names values with a prime outside its equation.
+fn primes(sections: &BTreeMap<String, String>) -> bool {
+    let sections = sections.iter().map(|(heading, text)| match heading.as_str() {
+        "Equation" => text.split_once(BLOCK.1).map_or("", |(_, notes)| notes),
+        _ => text.as_str(),
+    });
+    let words = sections.flat_map(|text| text.split(|c: char| !(c.is_alphanumeric() || c == '\'')));
+    words.into_iter().any(|word| word.ends_with('\'') && word.chars().count() == 2)
 }
 
 /// The forms of a cell in integers, with their options.

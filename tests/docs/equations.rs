@@ -30,6 +30,7 @@ const COMMANDS: [(&str, &str); 34] = [
     ("nu", "ν"),
     ("odot", "⊙"),
     ("operatorname", ""),
+    ("qquad", ""),
     ("rfloor", "⌋"),
     ("sigma", "σ"),
     ("sqrt", "√"),
@@ -42,7 +43,6 @@ const COMMANDS: [(&str, &str); 34] = [
     ("zeta", "ζ"),
     // Punctuation.
     ("\\", ""),
-    ("_", "_"),
 ];
 
 /// The equations of module documentation without what does not count.
@@ -78,8 +78,11 @@ fn argument(text: &str) -> (&str, &str) {
     panic!("braces without an end: {text:?}")
 }
 
-/// In parentheses, unless it is one symbol.
+/// In parentheses, unless it is a root or one symbol.
 fn grouped(text: &str) -> String {
+    if text.starts_with("\\sqrt") {
+        return roots(text);
+    }
     if text.contains(['+', '-', ' ']) { format!("({text})") } else { text.to_owned() }
 }
 
@@ -87,8 +90,7 @@ fn fractions(text: &str) -> String {
     let Some((before, rest)) = text.split_once("\\frac") else { return roots(text) };
     let (above, rest) = argument(rest);
     let (below, rest) = argument(rest);
-    let below = if below.starts_with("\\sqrt") { roots(below) } else { grouped(below) };
-    roots(before) + &grouped(above) + " / " + &below + &fractions(rest)
+    roots(before) + &grouped(above) + " / " + &grouped(below) + &fractions(rest)
 }
 
 fn roots(text: &str) -> String {

@@ -42,7 +42,8 @@ impl Links<'_> {
     }
 
     fn target(&self, target: &str) -> String {
-        let (path, anchor) = target.split_once('#').map_or((target, String::new()), |(path, anchor)| (path, format!("#{anchor}")));
+        let (path, anchor) =
+            target.split_once('#').map_or((target, String::new()), |(path, anchor)| (path, format!("#{anchor}")));
         if path.is_empty() || path.contains("://") {
             return target.to_owned();
         }

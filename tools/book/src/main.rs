@@ -45,7 +45,8 @@ fn build(repository: &Path, folder: &Path) -> Result<String, Failure> {
     let warnings = warnings::listen();
     let said = |error: mdbook_driver::errors::Error| format!("{error:#}");
     let mut book = MDBook::load(repository.join("tools/book")).map_err(said)?;
-    book.config.build.build_dir = std::path::absolute(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    book.config.build.build_dir =
+        std::path::absolute(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     pages::prepare(repository, &mut book.book)?;
     book.build().map_err(said)?;
     let said = warnings.take();

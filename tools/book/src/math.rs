@@ -31,7 +31,8 @@ fn mathml(latex: &str) -> Result<String, Failure> {
     let config = RenderConfig { display_mode: DisplayMode::Block, ..RenderConfig::default() };
     let events = events.into_iter().map(Ok::<_, pulldown_latex::ParserError>);
     push_mathml(&mut text, events, config).map_err(|error| format!("{error}\n{latex}"))?;
-    Ok(text)
+    // pulldown-latex 0.8 does not escape this operator.
+    Ok(text.replace("<mo><</mo>", "<mo>&lt;</mo>"))
 }
 
 #[cfg(test)]
@@ -40,8 +41,13 @@ mod tests {
     fn blocks_become_mathml_and_the_rest_stays() {
         let page = "before\n\n```math\nh_t = \\tanh(W x_t)\n```\n\nafter\n";
         let text = super::replace(page).unwrap();
-        assert!(text.starts_with("before\n\n<div class=\"math\"><math") && text.ends_with("</math></div>\n\nafter\n"), "{text}");
+        assert!(
+            text.starts_with("before\n\n<div class=\"math\"><math") && text.ends_with("</math></div>\n\nafter\n"),
+            "{text}"
+        );
         assert!(text.contains("tanh"), "{text}");
+        let text = super::replace("```math\n\\text{a_b} < 1\n```\n").unwrap();
+        assert!(text.contains("<mtext>a_b</mtext><mo>&lt;</mo>"), "{text}");
     }
 
     #[test]

@@ -14,7 +14,8 @@ const MARK: &str = "<!-- book: ";
 
 /// Gives the pages the text that mdBook reads.
 pub fn prepare(repository: &Path, book: &mut Book) -> Result<(), Failure> {
-    let shown: BTreeMap<PathBuf, PathBuf> = book.chapters().filter_map(|chapter| Some((file(chapter)?, page(chapter)?))).collect();
+    let shown: BTreeMap<PathBuf, PathBuf> =
+        book.chapters().filter_map(|chapter| Some((file(chapter)?, page(chapter)?))).collect();
     let mut failures = Vec::new();
     book.for_each_mut(|item| {
         if let BookItem::Chapter(chapter) = item

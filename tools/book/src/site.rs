@@ -39,7 +39,11 @@ pub fn check(folder: &Path) -> Result<Checked, Failure> {
             }
         }
     }
-    if dead.is_empty() { Ok(Checked { pages: pages.len(), links }) } else { Err(format!("dead links:\n{}", dead.join("\n"))) }
+    if dead.is_empty() {
+        Ok(Checked { pages: pages.len(), links })
+    } else {
+        Err(format!("dead links:\n{}", dead.join("\n")))
+    }
 }
 
 /// Whether the target of a link is there.
@@ -51,7 +55,9 @@ fn leads(pages: &BTreeMap<PathBuf, Page>, from: &Path, target: &str) -> bool {
     };
     let Ok(file) = file.canonicalize() else { return false };
     anchor.is_empty()
-        || pages.iter().any(|(page, of)| page.canonicalize().is_ok_and(|page| page == file) && of.anchors.contains(anchor))
+        || pages
+            .iter()
+            .any(|(page, of)| page.canonicalize().is_ok_and(|page| page == file) && of.anchors.contains(anchor))
 }
 
 fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
@@ -84,7 +90,11 @@ fn tags(html: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let (_, after) = rest.split_once('<')?;
         let (tag, after) = after.split_once('>')?;
-        rest = if tag.starts_with("script") { after.split_once("</script>").map_or("", |(_, after)| after) } else { after };
+        rest = if tag.starts_with("script") {
+            after.split_once("</script>").map_or("", |(_, after)| after)
+        } else {
+            after
+        };
         Some(tag)
     })
 }
@@ -119,7 +129,8 @@ mod tests {
         fs::write(&a, "").unwrap();
         fs::write(&b, "").unwrap();
         let pages = BTreeMap::from([(a.clone(), Page::read("")), (b, Page::read("<h1 id=\"there\">"))]);
-        let found = ["b.html", "b.html#there", "#there", "b.html#gone", "c.html", "../c.html#there"].map(|to| leads(&pages, &a, to));
+        let found = ["b.html", "b.html#there", "#there", "b.html#gone", "c.html", "../c.html#there"]
+            .map(|to| leads(&pages, &a, to));
         assert_eq!(found, [true, true, false, false, false, false]);
         fs::remove_dir_all(&folder).unwrap();
     }
