@@ -1,4 +1,4 @@
-//! Commands in the sentences of the documentation: their subcommands and options exist.
+//! Commands of the documentation that no test runs, such as those in sentences: their subcommands and options exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,17 +34,24 @@ fn find(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The commands of a page outside its blocks of code: texts in backticks and indented lines.
+/// The commands of a page that no test runs: texts in backticks, indented lines, and lines of `tidegate` in blocks of
+/// `text` and `bash`.
 fn commands(page: &str) -> Vec<String> {
-    let mut is_code = false;
+    // The language of the block.
+    let mut block = None;
     let (mut prose, mut found) = (String::new(), Vec::new());
     for line in page.lines() {
-        let is_fence = line.trim_start().starts_with("```");
-        is_code ^= is_fence;
-        match line.strip_prefix("    ") {
-            _ if is_code || is_fence => {}
-            Some(command) => found.push(command.split('#').next().unwrap().trim().to_owned()),
-            None => prose.extend([line, " "]),
+        let command = || line.split('#').next().unwrap().trim().to_owned();
+        if let Some(language) = line.trim_start().strip_prefix("```") {
+            block = if block.is_none() { Some(language) } else { None };
+        } else if let Some(language) = block {
+            if ["text", "bash"].contains(&language) && line.starts_with("tidegate ") {
+                found.push(command());
+            }
+        } else if line.starts_with("    ") {
+            found.push(command());
+        } else {
+            prose.extend([line, " "]);
         }
     }
     found.extend(prose.split('`').skip(1).step_by(2).map(str::to_owned));
@@ -123,6 +130,7 @@ fn commands_in_sentences_exist() {
 
 #[test]
 fn commands_are_found_in_backticks_and_indented_lines() {
-    let page = "Run `tidegate eval\n  --stream`, not `eval`.\n\n    TIDEGATE_SEED=7 cargo test   # seeded\n\n```sh\ntidegate x\n```\n";
-    assert_eq!(commands(page), ["cargo test", "tidegate eval --stream"]);
+    let page = "Run `tidegate eval\n  --stream`, not `eval`.\n\n    TIDEGATE_SEED=7 cargo test   # seeded\n\n\
+                ```sh\ntidegate x\n```\n```text\ntidegate y   # why\ntidegate: an error\n```\n";
+    assert_eq!(commands(page), ["cargo test", "tidegate y", "tidegate eval --stream"]);
 }
