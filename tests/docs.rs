@@ -6,7 +6,10 @@
 //!   `firmware-examples/expected`; those of accuracy and training from the ones in `tests/data/measured`; the table of
 //!   `docs/hosts.md` from the newest record of `tools/compare`; the table of lines in `CONTRIBUTING.md` from the source files.
 //! - Every other figure with a unit in `README.md` and `docs` is on a short list with the reason for it.
-//! - Every link between pages has a target.
+//! - Every link between pages has a target, every page is in the book, and every message on the page of errors is one of
+//!   the code.
+//! - Every block of code is run by a test, or a list says why not.
+//! - The pages of cells follow from the specs, and their equations are those of the module documentation.
 //!
 //! `TIDEGATE_OVERWRITE_DOCS=1 cargo test --release -p tidegate-tests --test repository docs` writes these tables and the list again.
 
@@ -24,6 +27,14 @@ mod attributes_tf1;
 mod attributes_tflite;
 #[path = "docs/attributes_torch.rs"]
 mod attributes_torch;
+#[path = "docs/blocks.rs"]
+mod blocks;
+#[path = "docs/book.rs"]
+mod book;
+#[path = "docs/cells.rs"]
+mod cells;
+#[path = "docs/equations.rs"]
+mod equations;
 #[path = "docs/figures.rs"]
 mod figures;
 #[path = "docs/hosts.rs"]
@@ -172,10 +183,10 @@ fn table() -> String {
         let proofs = if proofs.is_empty() { "the oracle only".to_owned() } else { proofs.join(", ") };
         let yes = |has: bool| if has { "yes" } else { "no" };
         let (integer, byte) = (yes(kind.integer_spec().is_some()), yes(kind.byte_spec().is_some()));
+        let page = if is_layer(kind) { format!("layers.md#{name}") } else { format!("{name}.md") };
         let [floats, integers] = [Numeric::F32, Numeric::I8x16].map(|numeric| kernels(kind, numeric));
-        table += &format!(
-            "| [`{name}`](../core/src/cell/{name}.rs) | {proofs} | yes | {integer} | {byte} | {floats} | {integers} |\n"
-        );
+        table +=
+            &format!("| [`{name}`](cells/{page}) | {proofs} | yes | {integer} | {byte} | {floats} | {integers} |\n");
     }
     table
 }

@@ -127,7 +127,7 @@ fn the_table_of_lines_is_right() {
     let members = manifest.split_once("\nmembers = [").and_then(|(_, rest)| rest.split_once(']'));
     let members = members.expect("the workspace has members").0.split('"').skip(1).step_by(2);
     let mut rows: Vec<(&str, usize, usize)> =
-        members.chain(["firmware-examples", "tools/compare"]).map(|folder| (folder, 0, 0)).collect();
+        members.chain(["firmware-examples", "tools/book", "tools/compare"]).map(|folder| (folder, 0, 0)).collect();
     let mut sources = Vec::new();
     files(repository(), "rs", &mut sources);
     for source in sources {

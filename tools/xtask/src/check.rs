@@ -12,7 +12,7 @@ use crate::{Failure, boards, c, circles, dependencies, package, public};
 /// Stops at the first failure.
 pub fn run() -> Result<(), Failure> {
     install::targets()?;
-    for folder in [".", "firmware-examples", "tests/fuzz"] {
+    for folder in [".", "firmware-examples", "tests/fuzz", "tools/book"] {
         if !root().join(folder).join("Cargo.toml").is_file() {
             eprintln!("SKIP format of {folder}: there is no workspace in it");
             continue;

@@ -1,6 +1,7 @@
 //! The tasks of the repository. `cargo xtask --help` lists them.
 
 mod boards;
+mod book;
 mod c;
 mod check;
 mod circles;
@@ -97,6 +98,8 @@ enum Task {
     },
     /// Count the costs of every kind of layer on every core, and write them into tools/cli/costs.json
     Costs,
+    /// Build the book from docs into target/book, and check its links
+    Book,
     /// Build the library for C, its tests and its example, and run them on the host and under QEMU
     C,
     /// Build the projects of `tidegate new` for a Cortex-M4F by the commands that a user types, and run them in QEMU
@@ -162,6 +165,7 @@ fn main() -> ExitCode {
         Task::Zoo { part, record } => zoo::run(&part, record.overwrite_expected),
         Task::Icount(Figures { json, record }) => icount::run(json, record.overwrite_expected),
         Task::Costs => costs::run(),
+        Task::Book => book::run(),
         Task::C => c::run(),
         Task::New { every, boards } => firmware::build_command_line().and_then(|()| match (every, boards) {
             (_, true) => new::boards(),

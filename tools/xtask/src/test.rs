@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::shell::{self, cargo, output_within, root, say, shown, step, stream};
-use crate::{Failure, boards, c, estimate, firmware, hosts, icount, install, new, qemu, size, symbols, web};
+use crate::{Failure, boards, book, c, estimate, firmware, hosts, icount, install, new, qemu, size, symbols, web};
 
 /// Time limit of the demo, which takes about two minutes with the builds of the firmware.
 const DEMO_LIMIT: Duration = Duration::from_secs(900);
@@ -28,6 +28,7 @@ pub fn run() -> Result<(), Failure> {
         let done = total.hosts(RACE_SECONDS, true);
         (total, done)
     })?;
+    let book = shell::beside("book", book::run)?;
     // The output of tests that pass says what they skip.
     let shown = ["--no-fail-fast", "--", "--show-output"];
     let mut tests = cargo(".", &[&firmware::WORKSPACE_TESTS[..], &shown].concat());
@@ -39,6 +40,7 @@ pub fn run() -> Result<(), Failure> {
     let (of_hosts, done) = hosts.join();
     total.absorb(of_hosts);
     done?;
+    total.check("the book is built", || book.join());
     let counted = total.check("programs that count instructions are built", || counted.join());
     // The tests have built the command line. A project has a build folder of its own, and the library for C is built with
     // the workspace.

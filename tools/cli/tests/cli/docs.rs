@@ -1,8 +1,11 @@
 //! The how-to pages: their commands run, and their architectures are valid.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use tidegate_model::canonical::Tensor;
+use tidegate_model::data::{UNNAMED, write_tensors};
 use tidegate_model::format::Description;
 
 use super::{Workplace, shipped};
@@ -35,15 +38,74 @@ fn runs_with(page: &str, files: &[(&str, &str)], more: &[(&str, &str)]) -> Workp
     for arch in blocks(page, "json").iter().take(1) {
         here.write("arch.json", arch);
     }
-    let commands: Vec<String> = blocks(page, "sh").concat().lines().map(str::to_owned).collect();
-    assert!(!commands.is_empty(), "{page} has commands");
-    for command in commands {
-        let words: Vec<&str> = command.split('#').next().unwrap().split_whitespace().collect();
-        let [program, args @ ..] = words.as_slice() else { panic!("{page}: {command:?}") };
-        assert_eq!(*program, "tidegate", "{page}");
-        here.succeed(args);
+    for command in commands(page) {
+        here.succeed(&command.split_whitespace().skip(1).collect::<Vec<_>>());
     }
     here
+}
+
+/// The commands of a page's blocks of `sh`, without comments.
+fn commands(page: &str) -> Vec<String> {
+    let text = blocks(page, "sh").concat();
+    let commands: Vec<String> =
+        text.lines().map(|line| line.split('#').next().unwrap().trim_end().to_owned()).collect();
+    assert!(!commands.is_empty() && commands.iter().all(|command| command.starts_with("tidegate ")), "{page}: {text}");
+    commands
+}
+
+/// Runs the commands of several pages in one folder, each command once.
+fn run_in(here: &Workplace, pages: &[&str]) {
+    let mut done = Vec::new();
+    for page in pages {
+        for command in commands(page) {
+            if !done.contains(&command) {
+                here.succeed(&command.split_whitespace().skip(1).collect::<Vec<_>>());
+                done.push(command);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_first_pages_run() {
+    run_in(&Workplace::new(), &["docs/start.md", "docs/start/rust.md", "docs/start/c.md"]);
+}
+
+#[test]
+fn the_first_page_for_python_runs() {
+    let here = Workplace::new();
+    for (name, sample) in [
+        ("keywords.pt", "tests/frameworks/torch/classifier.pth"),
+        ("keywords.keras", "tests/frameworks/keras3/keywords_conv1d.keras"),
+    ] {
+        fs::copy(repository(sample), here.path(name)).unwrap();
+    }
+    let data: Vec<f32> = (0..7 * 28_u8).map(|k| f32::from(k % 11) / 10.0 - 0.5).collect();
+    let tensor = Tensor { shape: vec![28, 7], data };
+    write_tensors(&here.path("x.npy"), &BTreeMap::from([(UNNAMED.to_owned(), tensor)])).unwrap();
+    run_in(&here, &["docs/start/python.md"]);
+}
+
+#[test]
+fn the_commands_of_readme_run() {
+    let here = Workplace::new();
+    std::os::unix::fs::symlink(repository("assets"), here.path("assets")).unwrap();
+    run_in(&here, &["README.md"]);
+}
+
+#[test]
+fn the_page_of_running_runs() {
+    let clips = format!("file,label\n{},yes\n", super::yes_flac());
+    let features = "1,2,3,4,5,6,7,8,9,10\n".repeat(25);
+    runs_with(
+        "docs/running.md",
+        &[
+            ("GRU_S.pb", "assets/hello_edge/GRU_S.pb"),
+            ("labels.txt", "assets/hello_edge/labels.txt"),
+            ("yes.flac", "assets/speech_commands/yes/022cd682_nohash_0.flac"),
+        ],
+        &[("clips.csv", &clips), ("features.csv", &features)],
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::{Workplace, shipped};
 
 /// The commands that `--help` lists.
-fn commands(here: &Workplace) -> Vec<String> {
+pub(super) fn commands(here: &Workplace) -> Vec<String> {
     let help = here.succeed(&["--help"]);
     let (_, list) = help.split_once("Commands:\n").unwrap();
     let (list, _) = list.split_once("\n\n").unwrap();

@@ -2,6 +2,7 @@
 
 mod arch;
 mod bad_input;
+mod commands;
 mod cut_off;
 mod denoise;
 mod device;

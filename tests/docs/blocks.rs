@@ -1,0 +1,140 @@
+//! The blocks of code on the pages of the book: for each page and language, the test that runs them, or the reason why
+//! none does. Commands in sentences are in `tools/cli/tests/cli/commands.rs`.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use super::repository;
+
+/// What happens to the blocks of a page in a language.
+enum Checked {
+    /// A file of tests, and a part of it that names the page or its blocks.
+    By(&'static str, &'static str),
+    /// No test runs them, for this reason.
+    Shown(&'static str),
+}
+use Checked::{By, Shown};
+
+const COMMANDS: &str = "tools/cli/tests/cli/docs.rs";
+const NEW: &str = "tools/xtask/src/new.rs";
+const C: &str = "tools/xtask/src/c.rs";
+const NO_PYTHON: &str = "CI has no such framework; the file that it saves is among the test data";
+const FRAGMENT: &str = "a fragment; core/README.md has the whole program";
+
+/// Page, language, check. Blocks of `text` are no code, and `equations_of_pages_are_those_of_the_code` reads `math`.
+const BLOCKS: [(&str, &str, Checked); 45] = [
+    ("README.md", "bash", By("tools/xtask/src/test.rs", "the demo of README")),
+    ("README.md", "rust,ignore", Shown(FRAGMENT)),
+    ("README.md", "sh", By(COMMANDS, "README.md")),
+    ("docs/architecture.md", "json", By(COMMANDS, "docs/architecture.md")),
+    (
+        "docs/c.md",
+        "asm",
+        Shown("firmware-examples/c/image.S, which `cargo xtask c` builds, has these lines with another image"),
+    ),
+    ("docs/c.md", "bash", Shown("`cargo xtask c` runs the same commands with its own folders")),
+    ("docs/c.md", "c", By(C, "the program on {PAGE} runs")),
+    ("docs/c.md", "sh", By(COMMANDS, "docs/c.md")),
+    ("docs/denoise.md", "sh", By(COMMANDS, "docs/denoise.md")),
+    ("docs/hosts.md", "rust", By("tests/support/lib.rs", "../../docs/hosts.md")),
+    (
+        "docs/integers.md",
+        "rust,ignore",
+        Shown("a fragment; firmware-examples/src/bin/kws_stream.rs is the whole program"),
+    ),
+    ("docs/integers.md", "sh", By(COMMANDS, "docs/integers.md")),
+    ("docs/json.md", "json", By("tools/cli/tests/cli/json.rs", "../docs/json.md")),
+    ("docs/keras.md", "json", By(COMMANDS, "docs/keras.md")),
+    ("docs/keras.md", "python", Shown(NO_PYTHON)),
+    ("docs/keras.md", "sh", By(COMMANDS, "docs/keras.md")),
+    ("docs/new.md", "bash", By(NEW, "--workflow")),
+    ("docs/new.md", "sh", By(COMMANDS, "docs/new.md")),
+    ("docs/onnx.md", "sh", By(COMMANDS, "docs/onnx.md")),
+    ("docs/pytorch.md", "json", By(COMMANDS, "docs/pytorch.md")),
+    ("docs/pytorch.md", "python", Shown(NO_PYTHON)),
+    ("docs/pytorch.md", "sh", By(COMMANDS, "docs/pytorch.md")),
+    ("docs/rnnoise.md", "sh", By(COMMANDS, "docs/rnnoise.md")),
+    ("docs/rtneural.md", "sh", By(COMMANDS, "docs/rtneural.md")),
+    ("docs/running.md", "rust,ignore", Shown(FRAGMENT)),
+    ("docs/running.md", "sh", By(COMMANDS, "docs/running.md")),
+    ("docs/start.md", "bash", Shown("installing compiles for minutes; `cargo xtask package` compiles the package")),
+    ("docs/start.md", "sh", By(COMMANDS, "docs/start.md")),
+    ("docs/start/c.md", "bash", By(NEW, "--workflow")),
+    ("docs/start/c.md", "sh", By(COMMANDS, "docs/start/c.md")),
+    ("docs/start/python.md", "python", Shown(NO_PYTHON)),
+    ("docs/start/python.md", "sh", By(COMMANDS, "docs/start/python.md")),
+    ("docs/start/rust.md", "bash", By(NEW, "\"run\"")),
+    ("docs/start/rust.md", "sh", By(COMMANDS, "docs/start/rust.md")),
+    ("docs/tensorflow1.md", "json", By(COMMANDS, "docs/tensorflow1.md")),
+    ("docs/tensorflow1.md", "python", Shown(NO_PYTHON)),
+    ("docs/tensorflow1.md", "sh", By(COMMANDS, "docs/tensorflow1.md")),
+    (
+        "docs/tf1_graph.md",
+        "bash",
+        Shown("marvin.pb is a model of others and not in the repository; tests/precise.rs imports it"),
+    ),
+    ("docs/tf1_graph.md", "python", Shown(NO_PYTHON)),
+    ("docs/tf1_graph.md", "sh", By(COMMANDS, "docs/tf1_graph.md")),
+    ("docs/tflite.md", "sh", By(COMMANDS, "docs/tflite.md")),
+    ("docs/training.md", "bash", Shown("hours, or data that is not in the repository; gpu-host/tests run `train`")),
+    ("docs/training.md", "json", By("gpu-host/tests/recipes.rs", "docs/training.md")),
+    ("docs/web.md", "bash", Shown("`cargo xtask test` builds and tests the page; the second command starts a server")),
+    ("docs/web.md", "js", Shown("tools/web/test calls the same functions, in Node and in Chromium")),
+];
+
+/// The pages of the book, and the README.
+pub fn pages() -> Vec<String> {
+    let mut files = Vec::new();
+    super::pages::files(&repository().join("docs"), "md", &mut files);
+    let name = |path: &std::path::PathBuf| {
+        path.strip_prefix(repository()).expect("the page is of the repository").display().to_string()
+    };
+    let mut pages: Vec<String> = files.iter().map(name).collect();
+    pages.extend(["README.md".to_owned()]);
+    pages.sort();
+    pages
+}
+
+/// The languages of a page's blocks, with an empty one for a block without a language.
+fn languages(text: &str) -> BTreeSet<&str> {
+    let fences = text.lines().filter_map(|line| line.trim_start().strip_prefix("```"));
+    fences.step_by(2).collect()
+}
+
+#[test]
+fn every_block_of_code_is_run_or_says_why_not() {
+    let (mut wrong, mut used) = (Vec::new(), vec![false; BLOCKS.len()]);
+    for page in pages() {
+        let text = fs::read_to_string(repository().join(&page)).unwrap_or_else(|error| panic!("{page}: {error}"));
+        for language in languages(&text).into_iter().filter(|language| !["text", "math"].contains(language)) {
+            match BLOCKS.iter().position(|(of, known, _)| *of == page && *known == language) {
+                Some(row) => used[row] = true,
+                None => wrong.push(format!("{page}: blocks of `{language}` have no row")),
+            }
+        }
+    }
+    for ((page, language, checked), used) in BLOCKS.iter().zip(used) {
+        if !used {
+            wrong.push(format!("{page} has no block of `{language}`"));
+        }
+        match checked {
+            Shown(reason) => assert!(!reason.is_empty(), "{page}: {language}"),
+            By(file, part) => {
+                let test =
+                    fs::read_to_string(repository().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+                if !test.contains(part) {
+                    wrong.push(format!("{page}: {file} lacks {part:?}, so nothing runs the blocks of `{language}`"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn blocks_are_found_by_language() {
+    assert_eq!(
+        languages("```sh\n# a\n```\ntext\n```rust,ignore\n```\n  ```\n  ```\n"),
+        ["", "rust,ignore", "sh"].into()
+    );
+}
