@@ -48,7 +48,7 @@ pub fn narrow() -> Command {
     command.args(OF_NUMBERS.iter().flat_map(|long| ["--skip", long]));
     command.env("CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");
     command.env("CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_RUSTFLAGS", "-Clinker-flavor=ld.lld");
-    command.env("TIDEGATE_MUTATION_SECONDS", "20");
+    command.env("TIDEGATE_MUTATION_SECONDS", "10");
     command
 }
 
