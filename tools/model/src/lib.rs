@@ -23,4 +23,6 @@ pub mod pack;
 pub mod quantize;
 pub mod runner;
 pub mod score;
+#[cfg(feature = "sign")]
+pub mod sign;
 pub mod streamed;
