@@ -47,6 +47,11 @@ fn runs_with(page: &str, files: &[(&str, &str)], more: &[(&str, &str)]) -> Workp
 }
 
 #[test]
+fn the_page_of_updates_runs() {
+    runs("docs/update.md", &[("gru_s.tgi", "assets/keywords/keywords.tgi")]);
+}
+
+#[test]
 fn the_page_of_pytorch_runs() {
     runs(
         "docs/pytorch.md",
