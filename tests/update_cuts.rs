@@ -183,7 +183,7 @@ fn scenarios<const WRITE: usize, const ERASE: usize>(bytes: usize, sample: usize
     SCENARIOS.into_iter().map(of).sum()
 }
 
-/// Word and page of an nRF52 or RP2040 (by words), an STM32L4 or U5 with ECC, and an STM32H7.
+/// Words of 4, 8, 16 and 32 bytes, as microcontrollers with and without ECC have them, and of one byte.
 #[test]
 fn every_cut_boots_a_signed_model_and_none_older_than_the_confirmed_one() {
     let tried = [

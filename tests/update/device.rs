@@ -6,7 +6,7 @@ use tidegate::{Layout, Numeric};
 use tidegate_model::sign::SecretKey;
 use tidegate_tests::crafted::Crafted;
 use tidegate_tests::random::Rng;
-use tidegate_update::{Blocking, Keys, Slots, UpdateError, block_on};
+use tidegate_update::{Blocking, Keys, Receiver, Slots, UpdateError, block_on};
 
 use crate::flash::{Flash, Log, Operation};
 
@@ -114,8 +114,8 @@ pub fn send<const WRITE: usize, const ERASE: usize>(
     block_on(async {
         let resumed = updater.resume().await?;
         let mut resumed = resumed.filter(|receiver| receiver.image_bytes() as usize == image.len());
-        let received = resumed.as_ref().map_or(0, |receiver| receiver.received());
-        let digest = resumed.as_ref().map(|receiver| receiver.digest());
+        let received = resumed.as_ref().map_or(0, Receiver::received);
+        let digest = resumed.as_ref().map(Receiver::digest);
         if digest != Some(digest_of(&image[..received as usize])) {
             resumed = None;
         }

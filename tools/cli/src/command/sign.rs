@@ -93,9 +93,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 
 fn report(args: &Args, out: &mut dyn Write, value: serde_json::Value, text: &str) -> Outcome {
     if args.json.json {
-        writeln!(out, "{value}")?
+        writeln!(out, "{value}")?;
     } else {
-        writeln!(out, "{text}")?
+        writeln!(out, "{text}")?;
     }
     Ok(())
 }
