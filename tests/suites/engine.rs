@@ -4,6 +4,10 @@
 mod compile_time;
 #[path = "../conv_lstm.rs"]
 mod conv_lstm;
+#[path = "../update/device.rs"]
+mod device;
+#[path = "../update/flash.rs"]
+mod flash;
 #[path = "../front_end.rs"]
 mod front_end;
 #[path = "../front_end_integer.rs"]
@@ -34,6 +38,8 @@ mod parse_time;
 mod precise;
 #[path = "../sequence.rs"]
 mod sequence;
+#[path = "../signed.rs"]
+mod signed;
 #[path = "../stft.rs"]
 mod stft;
 #[path = "../streamed.rs"]
@@ -42,3 +48,7 @@ mod streamed;
 mod streaming;
 #[path = "../sums.rs"]
 mod sums;
+#[path = "../update.rs"]
+mod update;
+#[path = "../update_cuts.rs"]
+mod update_cuts;

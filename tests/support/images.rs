@@ -39,6 +39,11 @@ impl AlignedBytes {
         &self.buffer[self.start..self.start + self.len]
     }
 
+    /// The bytes, to be changed.
+    pub fn get_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.start..self.start + self.len]
+    }
+
     /// The bytes for `Model::parse`.
     pub fn image(&self) -> ImageBytes<'_> {
         ImageBytes::new(self.get()).expect("the bytes are aligned")

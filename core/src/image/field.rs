@@ -169,3 +169,19 @@ pub mod schedule {
     pub const EVERY: Range<usize> = 4..8;
     pub const LEN: usize = 8;
 }
+
+/// The payload of the section `signature`, which ends the image.
+pub mod signature {
+    use super::Range;
+
+    pub const VERSION: Range<usize> = 0..2;
+    /// 1: Ed25519.
+    pub const ALGORITHM: Range<usize> = 2..4;
+    /// Security counter.
+    pub const COUNTER: Range<usize> = 4..8;
+    pub const KEY_ID: Range<usize> = 8..16;
+    pub const PRODUCT: Range<usize> = 16..32;
+    /// The only bytes, except those of the CRC, that the signature does not cover.
+    pub const SIGNATURE: Range<usize> = 32..96;
+    pub const LEN: usize = 96;
+}

@@ -174,7 +174,8 @@ pub enum SectionKind {
     Detector,
     /// Names of the nodes, each terminated by a line feed.
     Names,
-    /// A signature over every byte of the image except its own. Reserved for signed images; this build skips it.
+    /// A signature over every byte of the image except its own and the checksum. [`Model::parse`](crate::Model::parse)
+    /// skips it; the crate `tidegate-update` verifies it.
     Signature,
     /// The scale of each node's output in an integer numeric, for reports. A step does not read it.
     Scales,

@@ -24,4 +24,6 @@ pub mod pack;
 pub mod quantize;
 pub mod runner;
 pub mod score;
+#[cfg(feature = "sign")]
+pub mod sign;
 pub mod streamed;

@@ -8,6 +8,11 @@ use std::{
 
 use crate::data::error::DataError;
 
+/// The mode of new files, of which the system takes the umask away.
+const USUAL: u32 = 0o666;
+/// The mode of files that only their owner may read.
+const SECRET: u32 = 0o600;
+
 /// A written file that does not have its final name yet. Dropping it deletes the file.
 #[derive(Debug)]
 #[must_use]
@@ -39,8 +44,8 @@ impl Pending {
         }
     }
 
-    /// Creates the file beside its final path.
-    fn open(path: &Path) -> Result<Self, DataError> {
+    /// Creates the file beside its final path, with the permissions of `mode`.
+    fn open(path: &Path, mode: u32) -> Result<Self, DataError> {
         let failed = |e| DataError::io(path, "written", e);
         // A link stays a link: its target is replaced.
         let target = match fs::metadata(path) {
@@ -67,7 +72,7 @@ impl Pending {
         // The name of the temporary file would be confusing in the message.
         let refused =
             |e: io::Error| format!("the folder {shown} cannot be written to: {}; give another path", e.kind());
-        let file = temporary(&folder).map_err(|e| DataError::new(path, refused(e)))?;
+        let file = temporary(&folder, mode).map_err(|e| DataError::new(path, refused(e)))?;
         Ok(Self { path: path.to_owned(), target: Target::File(file, target) })
     }
 }
@@ -85,10 +90,26 @@ pub fn write_atomically(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Re
 /// Writes a file as [`write_atomically`] does, but does not rename it yet. Several files can thus be written before any
 /// of them appears. The errors are the same.
 pub fn prepare(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Pending, DataError> {
-    prepare_file(path, |file| {
+    prepare_file(path, buffered(path, fill))
+}
+
+/// Like [`prepare`], for a secret: only the owner may read the file.
+///
+/// # Errors
+/// As [`prepare`].
+pub fn prepare_secret(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Pending, DataError> {
+    fill_file(Pending::open(path, SECRET)?, path, buffered(path, fill))
+}
+
+/// Writes through a buffer.
+fn buffered(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> impl FnOnce(&mut fs::File) -> Result<(), DataError> {
+    move |file| {
         let mut out = BufWriter::new(file);
         fill(&mut out).and_then(|()| out.flush()).map_err(|e| DataError::io(path, "written", e))
-    })
+    }
 }
 
 /// Like [`prepare`], for a `fill` that seeks in the file or has its own error type.
@@ -96,7 +117,14 @@ pub fn prepare_file<E: From<DataError>>(
     path: &Path,
     fill: impl FnOnce(&mut fs::File) -> Result<(), E>,
 ) -> Result<Pending, E> {
-    let mut pending = Pending::open(path)?;
+    fill_file(Pending::open(path, USUAL)?, path, fill)
+}
+
+fn fill_file<E: From<DataError>>(
+    mut pending: Pending,
+    path: &Path,
+    fill: impl FnOnce(&mut fs::File) -> Result<(), E>,
+) -> Result<Pending, E> {
     match &mut pending.target {
         Target::Device(file) => fill(file)?,
         Target::File(file, _) => {
@@ -121,12 +149,13 @@ fn sync_folder(file: &Path) -> io::Result<()> {
     }
 }
 
-fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+fn temporary(folder: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".tidegate-");
-    // The crate creates the file with mode 0600; other programs create files with 0666 less the umask.
     #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
+    #[cfg(not(unix))]
+    let _ = mode;
     builder.tempfile_in(folder)
 }
 
@@ -179,6 +208,9 @@ mod tests {
         write_atomically(&ours, |_| Ok(())).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode(&ours), mode(&plain));
+        let secret = folder.path().join("secret");
+        prepare_secret(&secret, |out| out.write_all(b"x")).unwrap().keep().unwrap();
+        assert_eq!(mode(&secret) & 0o777, 0o600);
         std::os::unix::fs::symlink(&plain, &link).unwrap();
         write_atomically(&link, |out| out.write_all(b"new")).unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());

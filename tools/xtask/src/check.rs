@@ -62,6 +62,9 @@ fn workspace() -> Result<(), Failure> {
     // The firmware is built for all other targets.
     let check = ["check", "--package", "tidegate", "--release", "--locked", "--target", BROWSER];
     run_command("core for the browser", cargo(".", &check))?;
+    // Without a standard library.
+    let check = ["check", "--package", "tidegate-update", "--release", "--locked", "--target", "thumbv7em-none-eabihf"];
+    run_command("updates for a microcontroller", cargo(".", &check))?;
     c::check()
 }
 

@@ -14,8 +14,9 @@ use crate::Failure;
 use crate::shell::{self, root};
 
 /// The source folder of each crate.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "core/src",
+    "core/update/src",
     "cpu-fused/src",
     "gpu-host/src",
     "gpu-host/stand-in/src",

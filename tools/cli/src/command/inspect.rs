@@ -16,8 +16,10 @@ use tidegate_model::output::{Pending, prepare};
 use tidegate_tools::device::{CORES, Core, OnDevice};
 use tidegate_tools::grouped;
 use tidegate_tools::plot::memory_map;
+use tidegate_update::{Signed, TrustError};
 
 use super::args::{ModelArgs, StreamArg};
+use super::keys::{hex, signer};
 use super::sound::{schedule_json, schedule_text};
 use super::{Failure, Outcome, check_outputs, check_plot};
 
@@ -97,7 +99,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         memory_map(path, &stem, &on_device.parts())?;
     }
     if args.json {
-        let mut value = to_json(&model, image.bytes().len());
+        let mut value = to_json(&model, image.bytes());
         if let Some(on_device) = &on_device {
             value["device"] = on_device.to_json();
         }
@@ -106,6 +108,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     writeln!(out, "{}", args.model.file.display())?;
     writeln!(out, "  model    {:016x}, {}, {}", model.id().0, model.numeric().name(), model.layout().name())?;
+    match Signed::find(image.bytes()) {
+        Ok(signed) => writeln!(out, "  signed   {}; not verified: tidegate verify-signature", signer(&signed))?,
+        Err(TrustError::Unsigned) => {}
+        Err(error) => writeln!(out, "  signed   {error}")?,
+    }
     for (name, node) in named_nodes(&model) {
         let sizes = match node.hidden_size == node.output_size {
             true => format!("{} -> {}", node.input_size, node.output_size),
@@ -246,7 +253,7 @@ fn object<T: Serialize>(fields: impl Iterator<Item = (&'static str, T)>) -> Valu
     fields.map(|(name, value)| (name.to_owned(), json!(value))).collect()
 }
 
-fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
+fn to_json(model: &Model<'_>, image: &[u8]) -> Value {
     let layers: Vec<Value> = named_nodes(model)
         .into_iter()
         .map(|(name, node)| {
@@ -282,16 +289,20 @@ fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
     });
     let port = |port: Port<'_>| json!({ "name": port.name, "size": port.size, "scale": port.scale, "zero_point": port.zero_point });
     let work = model.work();
+    let signature = Signed::find(image).ok().map(|signed| {
+        json!({ "counter": signed.counter(), "key": signed.key().to_string(), "product": hex(&signed.product()) })
+    });
     json!({
         "format": tidegate::internals::image::field::FORMAT_VERSION,
         "model_id": format!("{:016x}", model.id().0),
         "numeric": model.numeric().name(),
         "layout": model.layout().name(),
-        "signed": false,
+        "signed": signature.is_some(),
+        "signature": signature,
         "layers": layers,
         "inputs": model.inputs().map(port).collect::<Vec<_>>(),
         "outputs": model.outputs().map(port).collect::<Vec<_>>(),
-        "flash_bytes": flash_bytes,
+        "flash_bytes": image.len(),
         "state_bytes": state,
         "scratch_bytes": scratch,
         "front_end_bytes": sound,

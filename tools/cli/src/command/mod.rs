@@ -11,13 +11,17 @@ mod graph;
 pub mod import;
 mod inputs;
 pub mod inspect;
+pub mod keygen;
+mod keys;
 pub mod listen;
 pub mod man;
 pub mod new;
 pub mod pack;
 pub mod run;
+pub mod sign;
 mod sound;
 pub mod verify;
+pub mod verify_signature;
 pub mod zoo;
 
 use std::error::Error;

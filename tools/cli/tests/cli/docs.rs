@@ -109,6 +109,11 @@ fn the_page_of_running_runs() {
 }
 
 #[test]
+fn the_page_of_updates_runs() {
+    runs("docs/update.md", &[("gru_s.tgi", "assets/keywords/keywords.tgi")]);
+}
+
+#[test]
 fn the_page_of_pytorch_runs() {
     runs(
         "docs/pytorch.md",

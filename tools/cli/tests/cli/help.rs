@@ -35,7 +35,7 @@ fn every_example_of_every_help_runs() {
     let program = Path::new(env!("CARGO_BIN_EXE_tidegate")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
     let commands = commands(&here);
-    assert!(commands.len() >= 13, "{commands:?}");
+    assert!(commands.len() >= 17, "{commands:?}");
     for command in commands {
         let help = here.succeed(&[&command, "--help"]);
         let examples = examples(&help);

@@ -43,7 +43,7 @@ fn difference(documented: &Value, found: &Value, place: &str) -> Option<String> 
 fn every_command_prints_the_documented_json() {
     let here = Workplace::new();
     let index = "speech_commands/index.csv";
-    let commands: [(&str, &[&str]); 16] = [
+    let commands: [(&str, &[&str]); 20] = [
         ("tidegate demo", &["demo", "--keep", "."]),
         ("tidegate import", &["import", "GRU_S.pb", "-o", "x.safetensors"]),
         ("tidegate pack", &["pack", "GRU_S.pb", "-o", "x.tgi", "--calibrate", index, "--evaluate", index]),
@@ -54,6 +54,10 @@ fn every_command_prints_the_documented_json() {
         ("tidegate listen", &["listen", "gru_s.tgi", "--wav", "stream.wav"]),
         ("tidegate denoise", &["denoise", "noisy.wav", "clean.wav", "--recipe", "rnnoise", "weights.rnn"]),
         ("tidegate verify", &["verify", "gru_s.tgi", "--against", "GRU_S.pb", "--index", index]),
+        ("tidegate keygen", &["keygen", "key.pem"]),
+        ("tidegate sign", &["sign", "gru_s.tgi", "--key", "key.pem", "-o", "signed.tgi"]),
+        ("tidegate sign --digest", &["sign", "gru_s.tgi", "--key", "key.pub.pem", "--digest", "gru_s.msg"]),
+        ("tidegate verify-signature", &["verify-signature", "signed.tgi", "--key", "key.pub.pem"]),
         ("tidegate bench", &["bench", "gru_s.tgi", "--stream"]),
         ("tidegate zoo", &["zoo"]),
         ("tidegate inspect --for", &["inspect", "gru_s.tgi", "--for", "cortex-m4", "--mhz", "120"]),

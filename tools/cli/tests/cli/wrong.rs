@@ -176,6 +176,38 @@ const WRONG: &[(&str, &str)] = &[
         "verify g.tgi --against m.pb --input short.npy",
         "short.npy: ends before the model gives an output: give at least 25 steps, or --endless to run without windows",
     ),
+    ("sign m.pb --key key.pem -o s.tgi", "m.pb: is not an image: pack it first, `tidegate pack MODEL -o IMAGE`"),
+    (
+        "sign g.tgi --key names.txt -o s.tgi",
+        "names.txt: it is not an Ed25519 private key in PKCS#8 PEM: make one with `tidegate keygen KEY.pem`",
+    ),
+    (
+        "sign g.tgi --key key.pub.pem -o s.tgi",
+        "key.pub.pem: it is not an Ed25519 private key in PKCS#8 PEM: make one with `tidegate keygen KEY.pem`",
+    ),
+    (
+        "sign g.tgi --key key.pub.pem --attach names.txt -o s.tgi",
+        "names.txt: has not 64 bytes: give the raw signature of Ed25519",
+    ),
+    (
+        "sign g.tgi --key key.pub.pem --attach zeros.sig -o s.tgi",
+        "zeros.sig: the signature is not that of this image by this key: give --key, --counter and --product as for --digest",
+    ),
+    (
+        "sign g.tgi --key key.pem --product 12 -o s.tgi",
+        "error: invalid value '12' for '--product <HEX>': write 32 hexadecimal digits: the 16 bytes of the product id",
+    ),
+    ("keygen key.pem", "key.pem: exists, and a key that is overwritten is lost: give another name"),
+    ("keygen none/key.pem", "none/key.pem: there is no folder none: make it with `mkdir -p none`"),
+    ("verify-signature g.tgi --key key.pub.pem", "g.tgi: the image is not signed"),
+    (
+        "verify-signature signed.tgi --key key.pub.pem --min-counter 3",
+        "signed.tgi: the image has security counter 2, but at least 3 is required",
+    ),
+    (
+        "verify-signature signed.tgi --key key.pub.pem --product 000000000000000000000000000000ff",
+        "signed.tgi: the image is for another product: 00000000000000000000000000000000",
+    ),
     (
         "denoise noisy.wav clean.wav --recipe loud weights.rnn",
         "--recipe: loud is not known; known: dtln, gtcrn, rnnoise",
@@ -229,6 +261,9 @@ fn place() -> Workplace {
     here.succeed(&["import", "m.pb", "-o", "m.safetensors"]);
     here.succeed(&["pack", "m.pb", "-o", "g.tgi", "--numeric", "f32", "--labels", "names.txt"]);
     here.succeed(&["pack", "weights.rnn", "-o", "r.tgi", "--numeric", "f16"]);
+    here.succeed(&["keygen", "key.pem"]);
+    here.succeed(&["sign", "g.tgi", "--key", "key.pem", "--counter", "2", "-o", "signed.tgi"]);
+    here.write("zeros.sig", [0; 64]);
     here.write("cut.pb", &here.read("m.pb")[..100_000]);
     here.write("cut.tgi", &here.read("g.tgi")[..500]);
     for (name, text) in [

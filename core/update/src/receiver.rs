@@ -1,0 +1,114 @@
+//! Receives an image into the spare bank, in blocks of any size.
+
+use embedded_storage_async::nor_flash::NorFlash;
+use sha2::{Digest, Sha512};
+
+use crate::fault::UpdateError;
+use crate::flash::Mapped;
+use crate::journal::Journal;
+use crate::key::Keys;
+use crate::record::Phase;
+use crate::trusted::{Policy, Trusted};
+
+/// Bytes that are written at once.
+const BLOCK: usize = 256;
+
+/// An image that is being received. Dropping it keeps what is in flash: [`Updater::resume`](crate::Updater::resume)
+/// continues it.
+#[derive(Debug)]
+pub struct Receiver<'a, B, J> {
+    bank: &'a mut B,
+    journal: &'a mut Journal<J>,
+    keys: &'a Keys,
+    len: u32,
+    /// Bytes in flash.
+    written: u32,
+    block: [u8; BLOCK],
+    /// Bytes in `block`.
+    filled: usize,
+}
+
+impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Receiver<'a, B, J> {
+    pub(crate) fn new(bank: &'a mut B, journal: &'a mut Journal<J>, keys: &'a Keys, written: u32, len: u32) -> Self {
+        Self { bank, journal, keys, len, written, block: [0xFF; BLOCK], filled: 0 }
+    }
+
+    /// Bytes received so far: the offset of the next block.
+    pub fn received(&self) -> u32 {
+        self.written + self.filled as u32
+    }
+
+    /// Length of the image, as the sender has announced it.
+    pub fn image_bytes(&self) -> u32 {
+        self.len
+    }
+
+    /// The SHA-512 over the received bytes.
+    pub fn digest(&self) -> [u8; 64] {
+        let mut hash = Sha512::new();
+        hash.update(self.bank.bytes().get(..self.written as usize).unwrap_or_default());
+        hash.update(self.block.get(..self.filled).unwrap_or_default());
+        hash.finalize().into()
+    }
+
+    /// Takes the bytes from offset `at` on, which must be [`received`](Self::received).
+    ///
+    /// # Errors
+    /// If another block is expected, the block ends after the image, or the flash fails.
+    pub async fn write(&mut self, at: u32, mut bytes: &[u8]) -> Result<(), UpdateError<B::Error>> {
+        let expected = self.received();
+        if at != expected || bytes.len() > self.len.saturating_sub(expected) as usize {
+            return Err(UpdateError::OutOfOrder { expected, found: at });
+        }
+        while !bytes.is_empty() {
+            let room = self.block.get_mut(self.filled..).unwrap_or_default();
+            let (head, rest) = bytes.split_at_checked(room.len()).unwrap_or((bytes, &[]));
+            room.iter_mut().zip(head).for_each(|(place, byte)| *place = *byte);
+            self.filled += head.len();
+            bytes = rest;
+            if self.filled == BLOCK {
+                self.flush().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Verifies the complete image in place, and makes it the pending one: it runs on trial after the next reset, or after
+    /// [`Slots::switch`](crate::Slots::switch).
+    ///
+    /// # Errors
+    /// If the image is not complete, which leaves it as it is; if it is not trusted, which gives it up; or if the flash
+    /// fails.
+    pub async fn finish(mut self) -> Result<(), UpdateError<B::Error>> {
+        let (len, received) = (self.len, self.received());
+        if received < len {
+            return Err(UpdateError::Incomplete { len, received });
+        }
+        self.flush().await?;
+        let verdict = self.verdict();
+        let phase = if verdict.is_ok() { Phase::Pending } else { Phase::Idle };
+        self.journal.change(|state| state.phase = phase).await?;
+        verdict
+    }
+
+    fn verdict(&self) -> Result<(), UpdateError<B::Error>> {
+        let policy = Policy { product: self.keys.product(), counter: self.journal.state().counter };
+        let bytes = self.bank.bytes();
+        let bytes = bytes.get(..self.len as usize).unwrap_or(bytes);
+        let image = Trusted::parse(bytes, self.keys, &policy).map_err(UpdateError::Trust)?;
+        let (announced, found) = (self.len, image.signed().image_bytes() as u32);
+        if announced == found { Ok(()) } else { Err(UpdateError::OtherLength { announced, found }) }
+    }
+
+    /// Writes the block, padded to the granularity of the flash.
+    async fn flush(&mut self) -> Result<(), UpdateError<B::Error>> {
+        let padded = self.filled.next_multiple_of(B::WRITE_SIZE.max(1));
+        if let Some(block) = self.block.get(..padded).filter(|block| !block.is_empty()) {
+            self.bank.write(self.written, block).await.map_err(UpdateError::Flash)?;
+            self.journal.count(0, 1);
+        }
+        self.written += self.filled as u32;
+        (self.block, self.filled) = ([0xFF; BLOCK], 0);
+        Ok(())
+    }
+}

@@ -1,0 +1,166 @@
+//! Records of the journal. Each holds the whole state of the two banks, so that the newest valid record is the state.
+
+use core::ops::Range;
+
+use sha2::{Digest, Sha512};
+
+use crate::bytes::{array, put};
+use crate::key::KeyChange;
+
+/// One of the two banks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bank {
+    /// The bank that is flashed in the factory.
+    First = 0,
+    /// The other one.
+    Second = 1,
+}
+
+impl Bank {
+    /// The bank that is not this one.
+    pub const fn other(self) -> Self {
+        match self {
+            Self::First => Self::Second,
+            Self::Second => Self::First,
+        }
+    }
+}
+
+/// What happens to the spare bank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing.
+    #[default]
+    Idle = 0,
+    /// It is being erased for an image.
+    Erasing = 1,
+    /// It is erased, and an image is being received.
+    Receiving = 2,
+    /// It holds a verified image, which runs after the next reset.
+    Pending = 3,
+    /// Its image runs on trial. After a reset without a confirmation, the active bank runs again.
+    Trial = 4,
+}
+
+/// Numbers of operations, to predict when flash wears out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wear {
+    /// Pages erased, those of the journal included.
+    pub erases: u32,
+    /// Writes of at most 256 bytes.
+    pub writes: u32,
+}
+
+mod field {
+    use super::Range;
+
+    pub const MAGIC: Range<usize> = 0..4;
+    pub const SEQUENCE: Range<usize> = 4..8;
+    pub const PHASE: Range<usize> = 8..9;
+    /// 0, 1, or 2 for none.
+    pub const ACTIVE: Range<usize> = 9..10;
+    pub const COUNTER: Range<usize> = 12..16;
+    pub const IMAGE_LEN: Range<usize> = 16..20;
+    pub const ERASES: Range<usize> = 20..24;
+    pub const WRITES: Range<usize> = 24..28;
+    /// For each slot of keys: serial number (0 if it is empty), key, signature. The product is that of the firmware.
+    pub const CHANGES: [Range<usize>; 2] = [32..132, 132..232];
+    pub const SERIAL: Range<usize> = 0..4;
+    pub const KEY: Range<usize> = 4..36;
+    pub const SIGNATURE: Range<usize> = 36..100;
+    /// The first 8 bytes of the SHA-512 over all bytes before.
+    pub const CHECKSUM: Range<usize> = 248..256;
+    pub const LEN: usize = 256;
+    pub const MAGIC_BYTES: [u8; 4] = *b"TGJ1";
+}
+
+/// The state of the two banks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    pub sequence: u32,
+    pub phase: Phase,
+    pub active: Option<Bank>,
+    /// The counter of the last confirmed image.
+    pub counter: u32,
+    /// Length of the image that is being received.
+    pub image_len: u32,
+    pub wear: Wear,
+    pub changes: [Option<KeyChange>; 2],
+}
+
+impl Record {
+    pub const LEN: usize = field::LEN;
+
+    pub fn encode(&self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        put(&mut bytes, field::MAGIC, &field::MAGIC_BYTES);
+        put(&mut bytes, field::SEQUENCE, &self.sequence.to_le_bytes());
+        put(&mut bytes, field::PHASE, &[self.phase as u8]);
+        put(&mut bytes, field::ACTIVE, &[self.active.map_or(2, |bank| bank as u8)]);
+        put(&mut bytes, field::COUNTER, &self.counter.to_le_bytes());
+        put(&mut bytes, field::IMAGE_LEN, &self.image_len.to_le_bytes());
+        put(&mut bytes, field::ERASES, &self.wear.erases.to_le_bytes());
+        put(&mut bytes, field::WRITES, &self.wear.writes.to_le_bytes());
+        for (place, change) in field::CHANGES.into_iter().zip(&self.changes) {
+            if let (Some(place), Some(change)) = (bytes.get_mut(place), change) {
+                put(place, field::SERIAL, &change.serial().to_le_bytes());
+                put(place, field::KEY, &change.key());
+                put(place, field::SIGNATURE, &change.signature());
+            }
+        }
+        let checksum = checksum(&bytes);
+        put(&mut bytes, field::CHECKSUM, &checksum);
+        bytes
+    }
+
+    /// The record, unless it is torn, erased or damaged.
+    pub fn decode(bytes: &[u8; Self::LEN], product: [u8; 16]) -> Option<Self> {
+        if array(bytes, field::MAGIC) != field::MAGIC_BYTES || array(bytes, field::CHECKSUM) != checksum(bytes) {
+            return None;
+        }
+        let number = |field| u32::from_le_bytes(array(bytes, field));
+        let phase = match array(bytes, field::PHASE) {
+            [0] => Phase::Idle,
+            [1] => Phase::Erasing,
+            [2] => Phase::Receiving,
+            [3] => Phase::Pending,
+            [4] => Phase::Trial,
+            _ => return None,
+        };
+        let active = match array(bytes, field::ACTIVE) {
+            [0] => Some(Bank::First),
+            [1] => Some(Bank::Second),
+            [2] => None,
+            _ => return None,
+        };
+        let change = |place: Range<usize>| {
+            let place: [u8; 100] = array(bytes, place);
+            let serial = u32::from_le_bytes(array(&place, field::SERIAL));
+            let change = KeyChange::new(serial, product, &array(&place, field::KEY));
+            (serial > 0).then(|| change.signed(&array(&place, field::SIGNATURE)))
+        };
+        Some(Self {
+            sequence: number(field::SEQUENCE),
+            phase,
+            active,
+            counter: number(field::COUNTER),
+            image_len: number(field::IMAGE_LEN),
+            wear: Wear { erases: number(field::ERASES), writes: number(field::WRITES) },
+            changes: field::CHANGES.map(change),
+        })
+    }
+
+    /// The bank that an update goes to.
+    pub fn spare(&self) -> Bank {
+        self.active.map_or(Bank::First, Bank::other)
+    }
+
+    /// The bank that runs.
+    pub fn running(&self) -> Option<Bank> {
+        if self.phase == Phase::Trial { Some(self.spare()) } else { self.active }
+    }
+}
+
+fn checksum(bytes: &[u8; Record::LEN]) -> [u8; 8] {
+    array(&Sha512::digest(bytes.get(..field::CHECKSUM.start).unwrap_or_default()), 0..8)
+}

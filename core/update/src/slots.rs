@@ -1,0 +1,184 @@
+//! Two banks and a journal: which bank runs, and which one an update goes to.
+
+use embedded_storage_async::nor_flash::NorFlash;
+use tidegate::Model;
+
+use crate::error::TrustError;
+use crate::fault::UpdateError;
+use crate::flash::Mapped;
+use crate::journal::Journal;
+use crate::key::{Accept, Keys};
+use crate::record::{Bank, Phase, Record, Wear};
+use crate::trusted::{Policy, Trusted};
+use crate::updater::Updater;
+
+/// What [`Slots::open`] has found after a reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boot {
+    /// No bank has an image.
+    Empty,
+    /// The confirmed image runs.
+    Confirmed,
+    /// A new image runs on trial: test it, then [confirm](Updater::confirm) it.
+    Trial,
+    /// The image on trial was not confirmed before the reset: the one before it runs again.
+    Reverted,
+}
+
+/// Two banks for images, and a journal in flash of its own.
+#[derive(Debug)]
+pub struct Slots<B, J> {
+    banks: [B; 2],
+    journal: Journal<J>,
+    keys: Keys,
+    boot: Boot,
+}
+
+/// The model that runs. It borrows its bank, which therefore cannot be erased.
+///
+/// An update goes to the other bank, and [`Slots::switch`] needs both banks back:
+///
+/// ```compile_fail,E0499
+/// # use tidegate_update::*;
+/// # use embedded_storage_async::nor_flash::NorFlash;
+/// async fn switch<B: NorFlash + Mapped, J: NorFlash<Error = B::Error>>(slots: &mut Slots<B, J>) {
+///     let (active, _) = slots.split();
+///     slots.switch().await;
+///     drop(active);
+/// }
+/// ```
+///
+/// Without the active model it compiles:
+///
+/// ```
+/// # use tidegate_update::*;
+/// # use embedded_storage_async::nor_flash::NorFlash;
+/// async fn switch<B: NorFlash + Mapped, J: NorFlash<Error = B::Error>>(slots: &mut Slots<B, J>) {
+///     let (active, _) = slots.split();
+///     drop(active);
+///     slots.switch().await;
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Active<'bank>(Trusted<'bank>);
+
+impl<'bank> Active<'bank> {
+    /// The model. A [`State`](tidegate::State) of another model is refused by its id.
+    pub fn model(&self) -> &Model<'bank> {
+        self.0.model()
+    }
+
+    /// The verified image.
+    pub fn trusted(&self) -> &Trusted<'bank> {
+        &self.0
+    }
+}
+
+impl<B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Slots<B, J> {
+    /// Reads the journal after a reset, and records the consequences: a pending image goes on trial, and one on trial that
+    /// was not confirmed is given up. Without a journal, a trusted image in the first bank is the confirmed one, as a
+    /// factory flashes it.
+    ///
+    /// # Errors
+    /// If the flash fails, or its geometry is not supported.
+    pub async fn open(banks: [B; 2], journal: J, keys: Keys) -> Result<Self, UpdateError<B::Error>> {
+        if !Record::LEN.is_multiple_of(B::WRITE_SIZE) || B::ERASE_SIZE == 0 {
+            return Err(UpdateError::Geometry);
+        }
+        let (journal, found) = Journal::open(journal, keys.product()).await?;
+        let keys = keys.with(journal.state().changes);
+        let mut slots = Self { banks, journal, keys, boot: Boot::Empty };
+        if !found {
+            slots.adopt().await?;
+        }
+        let boot = match slots.journal.state().phase {
+            Phase::Pending if slots.spare_is_trusted() => {
+                slots.journal.change(|state| state.phase = Phase::Trial).await?;
+                Boot::Trial
+            }
+            Phase::Pending | Phase::Trial => {
+                slots.journal.change(|state| state.phase = Phase::Idle).await?;
+                Boot::Reverted
+            }
+            _ if slots.journal.state().active.is_none() => Boot::Empty,
+            _ => Boot::Confirmed,
+        };
+        slots.boot = boot;
+        Ok(slots)
+    }
+
+    /// What the last reset has led to.
+    pub fn boot(&self) -> Boot {
+        self.boot
+    }
+
+    /// The security counter of the last confirmed image.
+    pub fn counter(&self) -> u32 {
+        self.journal.state().counter
+    }
+
+    /// Numbers of operations of the flash so far.
+    pub fn wear(&self) -> Wear {
+        self.journal.state().wear
+    }
+
+    /// The banks and the flash of the journal.
+    pub fn into_parts(self) -> ([B; 2], J) {
+        (self.banks, self.journal.into_flash())
+    }
+
+    /// The model that runs, which borrows its bank, and the updater, which borrows the other one. Verifies the image.
+    pub fn split(&mut self) -> (Result<Active<'_>, TrustError>, Updater<'_, B, J>) {
+        let state = *self.journal.state();
+        let policy = Policy { product: self.keys.product(), counter: state.counter };
+        let [first, second] = &mut self.banks;
+        let (running, spare) = match state.running() {
+            Some(Bank::First) => (Some(&*first), second),
+            Some(Bank::Second) => (Some(&*second), first),
+            None => (None, first),
+        };
+        // A key change may have replaced the key of a confirmed image.
+        let accept = if state.phase == Phase::Trial { Accept::Current } else { Accept::Replaced };
+        let active = match running {
+            Some(bank) => Trusted::accept(bank.bytes(), &self.keys, &policy, accept).map(Active),
+            None => Err(TrustError::Empty),
+        };
+        let signed = active.as_ref().ok().map(|active| (active.0.signed().key(), active.0.signed().counter()));
+        (active, Updater::new(spare, &mut self.journal, &mut self.keys, signed))
+    }
+
+    /// Lets a pending image run on trial without a reset. The states of the old model end with it.
+    ///
+    /// # Errors
+    /// If no image is pending, or the flash fails.
+    pub async fn switch(&mut self) -> Result<(), UpdateError<B::Error>> {
+        if self.journal.state().phase != Phase::Pending || !self.spare_is_trusted() {
+            return Err(UpdateError::NothingPending);
+        }
+        self.journal.change(|state| state.phase = Phase::Trial).await?;
+        self.boot = Boot::Trial;
+        Ok(())
+    }
+
+    /// Takes over the image that the factory has flashed.
+    async fn adopt(&mut self) -> Result<(), UpdateError<B::Error>> {
+        let counter = match self.trusted(Bank::First) {
+            Ok(image) => image.signed().counter(),
+            Err(_) => return Ok(()),
+        };
+        let adopted = |state: &mut Record| (state.active, state.counter) = (Some(Bank::First), counter);
+        self.journal.change(adopted).await
+    }
+
+    fn spare_is_trusted(&self) -> bool {
+        self.trusted(self.journal.state().spare()).is_ok()
+    }
+
+    /// The image of a bank, as an update.
+    fn trusted(&self, bank: Bank) -> Result<Trusted<'_>, TrustError> {
+        let [first, second] = &self.banks;
+        let bank = if bank == Bank::First { first } else { second };
+        let policy = Policy { product: self.keys.product(), counter: self.journal.state().counter };
+        Trusted::parse(bank.bytes(), &self.keys, &policy)
+    }
+}

@@ -1,0 +1,79 @@
+//! Images that are verified before anything in them is believed.
+
+use tidegate::{ImageBytes, Model};
+
+use crate::error::TrustError;
+use crate::key::{Accept, Keys};
+use crate::signature::Signed;
+
+/// Which signed images a device accepts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// The product id that an image must have.
+    pub product: [u8; 16],
+    /// The lowest security counter: that of the device.
+    pub counter: u32,
+}
+
+/// A model whose image is signed by a trusted key.
+///
+/// ```
+/// use tidegate_update::{Keys, Policy, TrustError, Trusted};
+///
+/// # fn main() -> Result<(), tidegate_update::KeyError> {
+/// # let root = *ed25519_dalek::SigningKey::from_bytes(&[7; 32]).verifying_key().as_bytes();
+/// # let image = tidegate::Aligned(*include_bytes!("../../examples/kws.tgi"));
+/// # let image = &image.0;
+/// let policy = Policy::default();
+/// let keys = Keys::new(&root, policy.product)?;
+/// // This image is not signed.
+/// assert!(matches!(Trusted::parse(image, &keys, &policy), Err(TrustError::Unsigned)));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Trusted<'a> {
+    model: Model<'a>,
+    signed: Signed<'a>,
+}
+
+impl<'a> Trusted<'a> {
+    /// Verifies an image, then checks it as [`Model::parse`] does. Bytes after its end are ignored.
+    ///
+    /// # Errors
+    /// The first reason not to trust the image.
+    pub fn parse(image: &'a [u8], keys: &Keys, policy: &Policy) -> Result<Self, TrustError> {
+        Self::accept(image, keys, policy, Accept::Current)
+    }
+
+    pub(crate) fn accept(image: &'a [u8], keys: &Keys, policy: &Policy, accept: Accept) -> Result<Self, TrustError> {
+        let signed = Signed::find(image)?;
+        let key = keys.find(signed.key(), accept)?;
+        let signature = signed.signature();
+        if signature == [0; 64] {
+            return Err(TrustError::NotAttached);
+        }
+        if !key.verifies(&signed.message(), &signature) {
+            return Err(TrustError::BadSignature);
+        }
+        let (product, counter) = (signed.product(), signed.counter());
+        if product != policy.product {
+            return Err(TrustError::WrongProduct { found: product });
+        }
+        if counter < policy.counter {
+            return Err(TrustError::OldCounter { found: counter, needed: policy.counter });
+        }
+        let bytes = ImageBytes::new(image).map_err(TrustError::Misaligned)?;
+        Ok(Self { model: Model::parse(bytes).map_err(TrustError::Image)?, signed })
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Model<'a> {
+        &self.model
+    }
+
+    /// Signer, product and counter of the image.
+    pub fn signed(&self) -> &Signed<'a> {
+        &self.signed
+    }
+}

@@ -1,0 +1,119 @@
+//! Changes of the spare bank and of the keys, while the active model runs.
+
+use embedded_storage_async::nor_flash::NorFlash;
+
+use crate::fault::UpdateError;
+use crate::flash::Mapped;
+use crate::journal::Journal;
+use crate::key::{Accept, KeyChange, KeyId, Keys};
+use crate::receiver::Receiver;
+use crate::record::{Phase, Record};
+
+/// Changes the spare bank, the journal and the keys. The bank of the active model is not within its reach.
+#[derive(Debug)]
+pub struct Updater<'a, B, J> {
+    spare: &'a mut B,
+    journal: &'a mut Journal<J>,
+    keys: &'a mut Keys,
+    /// Key and counter of the model that runs.
+    running: Option<(KeyId, u32)>,
+}
+
+impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Updater<'a, B, J> {
+    pub(crate) fn new(
+        spare: &'a mut B,
+        journal: &'a mut Journal<J>,
+        keys: &'a mut Keys,
+        running: Option<(KeyId, u32)>,
+    ) -> Self {
+        Self { spare, journal, keys, running }
+    }
+
+    /// Keeps the model on trial: it is the active one from now on, and no image with a lower counter is accepted any more.
+    ///
+    /// # Errors
+    /// If no model is on trial, or the flash fails.
+    pub async fn confirm(&mut self) -> Result<(), UpdateError<B::Error>> {
+        let (Some((_, counter)), Phase::Trial) = (self.running, self.journal.state().phase) else {
+            return Err(UpdateError::NoTrial);
+        };
+        let confirmed = |state: &mut Record| {
+            (state.active, state.phase) = (Some(state.spare()), Phase::Idle);
+            state.counter = counter.max(state.counter);
+        };
+        self.journal.change(confirmed).await
+    }
+
+    /// Erases the spare bank for an image of `len` bytes. An image that is pending or being received is given up.
+    ///
+    /// # Errors
+    /// If the image does not fit, a model is on trial, or the flash fails.
+    pub async fn begin(&mut self, len: u32) -> Result<Receiver<'_, B, J>, UpdateError<B::Error>> {
+        if self.journal.state().phase == Phase::Trial {
+            return Err(UpdateError::Busy);
+        }
+        let bank = self.bank();
+        if len > bank {
+            return Err(UpdateError::TooLong { len, bank });
+        }
+        // Until the bank is erased, a reset must not take the end of an older image for that of this one.
+        self.journal.change(|state| (state.phase, state.image_len) = (Phase::Erasing, len)).await?;
+        self.erase(0, bank).await?;
+        self.journal.change(|state| state.phase = Phase::Receiving).await?;
+        Ok(self.receiver(0, len))
+    }
+
+    /// Continues an image after a reset, from the start of the page that was written last. `None` if none is being
+    /// received. The sender compares [`Receiver::digest`] with its own image, and begins anew if they differ.
+    ///
+    /// # Errors
+    /// If the flash fails.
+    pub async fn resume(&mut self) -> Result<Option<Receiver<'_, B, J>>, UpdateError<B::Error>> {
+        let Record { phase: Phase::Receiving, image_len, .. } = *self.journal.state() else { return Ok(None) };
+        if image_len > self.bank() {
+            return Ok(None);
+        }
+        let end = image_len.next_multiple_of(B::ERASE_SIZE as u32);
+        let bytes = self.spare.bytes();
+        let written = bytes.iter().rposition(|&byte| byte != 0xFF).unwrap_or(0);
+        let page = (written / B::ERASE_SIZE * B::ERASE_SIZE) as u32;
+        // The last word may be torn. Later pages look erased, but may have been written with 0xFF.
+        self.erase(page, end).await?;
+        Ok(Some(self.receiver(page, image_len)))
+    }
+
+    /// Makes the key of a signed key change the signing key.
+    ///
+    /// # Errors
+    /// If the change is not valid, a model is pending or on trial, the active model would lose its key, or the flash
+    /// fails.
+    pub async fn change_key(&mut self, change: &[u8]) -> Result<(), UpdateError<B::Error>> {
+        if matches!(self.journal.state().phase, Phase::Pending | Phase::Trial) {
+            return Err(UpdateError::Busy);
+        }
+        let keys = KeyChange::parse(change).and_then(|change| self.keys.change(&change)).map_err(UpdateError::Key)?;
+        if self.running.is_some_and(|(key, _)| keys.find(key, Accept::Replaced).is_err()) {
+            return Err(UpdateError::KeyInUse);
+        }
+        self.journal.change(|state| state.changes = keys.changes()).await?;
+        *self.keys = keys;
+        Ok(())
+    }
+
+    /// Bytes of the spare bank in whole pages.
+    fn bank(&self) -> u32 {
+        (self.spare.capacity() / B::ERASE_SIZE * B::ERASE_SIZE) as u32
+    }
+
+    fn receiver(&mut self, received: u32, len: u32) -> Receiver<'_, B, J> {
+        Receiver::new(self.spare, self.journal, self.keys, received, len)
+    }
+
+    async fn erase(&mut self, from: u32, to: u32) -> Result<(), UpdateError<B::Error>> {
+        if from < to {
+            self.spare.erase(from, to).await.map_err(UpdateError::Flash)?;
+            self.journal.count((to - from) / B::ERASE_SIZE as u32, 0);
+        }
+        Ok(())
+    }
+}
