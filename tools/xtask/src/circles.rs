@@ -14,7 +14,7 @@ use crate::Failure;
 use crate::shell::{self, root};
 
 /// The source folder of each crate.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "core/src",
     "cpu-fused/src",
     "gpu-host/src",
@@ -22,6 +22,7 @@ const CRATES: [&str; 8] = [
     "gpu-host/measure/src",
     "tools/model/src",
     "tools/cli/src",
+    "tools/python/src",
     "tools/xtask/src",
 ];
 

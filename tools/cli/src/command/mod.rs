@@ -2,21 +2,18 @@
 
 mod args;
 pub mod bench;
-mod calibrate;
 pub mod completions;
 pub mod demo;
 pub mod denoise;
 pub mod eval;
 mod graph;
 pub mod import;
-mod inputs;
 pub mod inspect;
 pub mod listen;
 pub mod man;
 pub mod new;
 pub mod pack;
 pub mod run;
-mod sound;
 pub mod verify;
 pub mod zoo;
 
@@ -147,6 +144,13 @@ fn print_notes(model: &Path, loaded: &Loaded) {
     }
     for note in &loaded.notes {
         eprintln!("note: {model}: {}", one_line(note));
+    }
+}
+
+/// Prints notes on a data file to standard error.
+fn print_file_notes(file: &Path, notes: &[String]) {
+    for note in notes {
+        eprintln!("note: {}: {}", file.display(), one_line(note));
     }
 }
 

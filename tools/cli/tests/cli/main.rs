@@ -14,6 +14,7 @@ mod json;
 mod labels;
 mod new;
 mod plot;
+mod sensors;
 mod streaming;
 mod wake_word;
 mod wrong;
