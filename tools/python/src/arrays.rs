@@ -16,6 +16,8 @@ use pyo3::types::PyString;
 use tidegate_model::canonical::Tensor;
 use tidegate_model::data::Stored;
 
+use crate::error::failed;
+
 /// An array of `float32` in C order.
 pub struct Floats(PyBuffer<f32>);
 
@@ -83,4 +85,15 @@ pub fn tensors(py: Python<'_>, given: Vec<(String, Bound<'_, PyAny>, bool)>) -> 
         Ok((name, Stored { tensor: Tensor { shape: floats.shape().to_vec(), data }, is_int8 }))
     };
     given.into_iter().map(stored).collect()
+}
+
+/// Refuses numbers that no device is given.
+pub fn finite(values: &[f32], size: usize) -> PyResult<()> {
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
+        Some(at) => {
+            let (step, value) = (at / size.max(1), values[at]);
+            Err(failed(format!("the input has {value} in step {step}; only finite numbers are allowed")))
+        }
+    }
 }

@@ -9,32 +9,27 @@ use serde_json::json;
 use tidegate_model::backend::Engine;
 use tidegate_model::batch::{Rows, Shape, run_batch};
 use tidegate_model::c_header;
-use tidegate_model::canonical::Canonical;
 use tidegate_model::data::{DataError, read_audio_at};
-use tidegate_model::drift::Drift;
 use tidegate_model::heard::hear;
-use tidegate_model::inputs::{Part, Reader};
 use tidegate_model::inspect::to_json;
-use tidegate_model::load::{self, ImageBuffer, LoadError, Settings};
+use tidegate_model::load::{self, ImageBuffer, Settings};
 use tidegate_model::output::write_atomically;
 use tidegate_model::runner::RunError;
 use tidegate_model::sound::front_end_of;
-use tidegate_model::verify;
 
-use crate::arrays::{Floats, array, tensors};
+use crate::arrays::{Floats, array, finite};
 use crate::error::{failed, run_failed};
 use crate::interrupt::interruptible;
 use crate::loaded::Loaded;
-use crate::model::Model;
 use crate::stream::Stream;
 
 /// A packed network.
 #[pyclass(frozen, module = "tidegate._native")]
 pub struct Image {
-    loaded: Arc<Loaded>,
+    pub(crate) loaded: Arc<Loaded>,
     /// The file, or what stands for it in errors.
     #[pyo3(get)]
-    name: String,
+    pub(crate) name: String,
     /// The report of the integers as text and as JSON.
     #[pyo3(get)]
     report: Option<(String, String)>,
@@ -173,68 +168,16 @@ impl Image {
         });
         Ok((heard.decisions.iter().map(|(seconds, _)| *seconds).collect(), posteriors, rest.to_string()))
     }
-
-    /// Compares the image with its model in f32. Returns JSON as `tidegate verify --json` prints it, and a curve of the
-    /// signal-to-noise ratio over the steps for each value.
-    fn verify(&self, py: Python<'_>, model: &Model, data: Data<'_>) -> PyResult<(String, Vec<Curve>)> {
-        let (loaded, name, canonical) = (Arc::clone(&self.loaded), self.name.clone(), Arc::clone(&model.canonical));
-        let given = match data {
-            Data::File(path) => Ok(path),
-            Data::Tensors(given) => Err(tensors(py, given)?),
-        };
-        let compared = interruptible(py, move || {
-            loaded.with(|engine| {
-                let (file, image) = (Path::new(&name), engine.model());
-                let reader = Reader { model: image, ports: &[], file };
-                let (inputs, what) = match given {
-                    Ok(path) => (reader.read(&path, Part::Test)?, path),
-                    Err(tensors) => (reader.tensors(tensors, Path::new("data"), Part::Test)?, PathBuf::from("data")),
-                };
-                compare(engine, file, &canonical, &inputs.sequences, &what)
-            })
-        })?;
-        let drift = compared.map_err(failed)?;
-        Ok((verify::to_json(&drift.whole).to_string(), drift.curves(1.0)))
-    }
 }
 
 /// Names and sizes.
 type Ports = Vec<(String, usize)>;
-
-/// A name, and points of a step and a signal-to-noise ratio.
-type Curve = (String, Vec<(f32, f32)>);
 
 /// A sound that Python gives.
 #[derive(FromPyObject)]
 enum Sound {
     File(PathBuf),
     Samples(Vec<i16>),
-}
-
-/// Sequences that Python gives.
-#[derive(FromPyObject)]
-enum Data<'py> {
-    File(PathBuf),
-    Tensors(Vec<(String, Bound<'py, PyAny>, bool)>),
-}
-
-fn compare(
-    engine: &Engine<'_>,
-    file: &Path,
-    canonical: &Canonical,
-    sequences: &[Vec<Vec<f32>>],
-    what: &Path,
-) -> Result<Drift, LoadError> {
-    let (image, of) = (engine.model(), Path::new("model"));
-    let reference = verify::reference(image, file, canonical, of)?;
-    let parsed = reference.model().map_err(|error| DataError::new(of, error))?;
-    let parsed = parsed.with_schedule(image.schedule()).map_err(|error| DataError::new(of, error))?;
-    // The reference kernels, as in `tidegate verify`.
-    let drift = Drift::run(image, &parsed, sequences).map_err(|error| DataError::new(what, error))?;
-    if drift.whole.output.values == 0 {
-        return Err(DataError::new(what, verify::too_short(image, false)).into());
-    }
-    Ok(drift)
 }
 
 /// Why a run has ended early.
@@ -254,17 +197,6 @@ impl Ended {
         match self {
             Self::Run(error) => run_failed(&error),
             Self::Raised(error) => error,
-        }
-    }
-}
-
-/// Refuses numbers that no device is given.
-pub fn finite(values: &[f32], size: usize) -> PyResult<()> {
-    match values.iter().position(|value| !value.is_finite()) {
-        None => Ok(()),
-        Some(at) => {
-            let (step, value) = (at / size.max(1), values[at]);
-            Err(failed(format!("the input has {value} in step {step}; only finite numbers are allowed")))
         }
     }
 }

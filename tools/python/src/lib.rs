@@ -2,6 +2,7 @@
 //! has the classes for users.
 
 mod arrays;
+mod compared;
 mod error;
 mod image;
 mod interrupt;
@@ -16,6 +17,8 @@ use pyo3::prelude::*;
 mod _native {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use super::compared::verify;
     #[pymodule_export]
     use super::image::{Image, load_image};
     #[pymodule_export]

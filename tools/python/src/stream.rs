@@ -8,9 +8,8 @@ use pyo3::types::PyBytes;
 use tidegate::{State, Step, StepError};
 use tidegate_model::backend::{Engine, Scratch};
 
-use crate::arrays::{Floats, array};
+use crate::arrays::{Floats, array, finite};
 use crate::error::failed;
-use crate::image::finite;
 use crate::loaded::Loaded;
 
 /// Multiply-accumulates of a step from which on other threads run meanwhile. The GIL comes back only after some

@@ -175,7 +175,7 @@ class Image:
         >>> model.pack("i8x16", calibrate=x).verify(model, x).snr_db > 30
         True
         """
-        result, curves = self._native.verify(model._native, data(x))
+        result, curves = _native.verify(self._native, model._native, data(x))
         return Verification(curves=dict(curves), **json.loads(result))
 
     def save(self, path: PathLike) -> None:
