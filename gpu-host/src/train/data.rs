@@ -12,7 +12,9 @@ use std::path::Path;
 use tidegate::Schedule;
 use tidegate::front_end::Mfcc;
 use tidegate_model::canonical::Tensor;
-use tidegate_model::data::{Clip, DataError, Examples, read_audio_at, read_index, read_index_splits, read_tensors};
+use tidegate_model::data::{
+    Clip, DataError, Examples, read_audio_at, read_index, read_index_splits, read_series, read_tensors,
+};
 use tidegate_model::runner::heard_features;
 use tidegate_tools::progress::bar;
 
@@ -80,7 +82,7 @@ pub fn read(data: &Path, test: Option<&Path>, hearing: Option<&Hearing<'_>>) -> 
         Some(_) => return fail(data, "is not an index of sounds (.csv): remove --front-end"),
         None if is("ts") => {
             let Some(test) = test else { return fail(data, "has no held-out data: add --test FILE.ts") };
-            let (train, held_out) = (Examples::series(data)?, Examples::series(test)?);
+            let (train, held_out) = (read_series(data)?, read_series(test)?);
             if train.labels != held_out.labels {
                 return fail(test, "has other classes than the training data");
             }

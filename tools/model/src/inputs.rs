@@ -7,7 +7,8 @@ use tidegate::{Model, Numeric, Port};
 
 use crate::canonical::{self, Tensor};
 use crate::data::{
-    DataError, Examples, Stored, is_audio, is_index, read_audio_at, read_index, read_index_files, read_stored_tensors,
+    DataError, Examples, Stored, is_audio, is_index, read_audio_at, read_index, read_index_files, read_series,
+    read_stored_tensors,
 };
 use crate::runner::clip_features;
 use crate::sound::front_end_of;
@@ -59,7 +60,7 @@ impl Reader<'_> {
             return Ok(Inputs { sequences: vec![vec![self.sound(file)?]], ..Inputs::default() });
         }
         if file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ts")) {
-            return self.examples(Examples::series(file)?, file);
+            return self.examples(read_series(file)?, file);
         }
         if is_index(file)? {
             return self.index(file, part);

@@ -47,7 +47,7 @@ type Curve = (String, Vec<(f32, f32)>);
 
 /// Sequences that Python gives.
 #[derive(FromPyObject)]
-enum Data<'py> {
+pub enum Data<'py> {
     File(PathBuf),
     Tensors(Vec<(String, Bound<'py, PyAny>, bool)>),
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{DataError, read_bytes, ts};
+use super::DataError;
 use crate::canonical::Tensor;
 
 /// Largest number of classes: a score per class is kept for each sequence of a batch.
@@ -24,18 +24,6 @@ pub struct Examples {
 }
 
 impl Examples {
-    /// The cases of a `.ts` file. Its dimensions are features.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or its content is not valid.
-    pub fn series(path: &Path) -> Result<Self, DataError> {
-        let text = String::from_utf8(read_bytes(path)?).map_err(|_| DataError::new(path, "is not text"))?;
-        ts::parse(&text).map_err(|ts::Problem { line, reason }| match line {
-            Some(line) => DataError::at_line(path, line, reason),
-            None => DataError::new(path, reason),
-        })
-    }
-
     /// The sequences in tensors named `x`, `y` and `lengths`, each followed by `suffix`. Only `x` is required.
     ///
     /// # Errors

@@ -30,6 +30,7 @@ pub use error::DataError;
 pub use error::{is_unseen, one_line};
 pub use examples::Examples;
 pub use index::{Clip, is_index, read_index, read_index_files, read_index_splits};
+pub use ts::read_series;
 
 use crate::{
     budget::{Budget, FIXED, TooCostly},

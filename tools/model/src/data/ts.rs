@@ -1,7 +1,21 @@
 //! `.ts` files of the Time Series Classification archive: a header of `@` lines, then one case per line. A case has its
 //! dimensions separated by `:`, the values of a dimension separated by `,`, and its class after the last `:`.
 
-use super::Examples;
+use std::path::Path;
+
+use super::{DataError, Examples, read_bytes};
+
+/// Reads the cases of a `.ts` file. Its dimensions are features.
+///
+/// # Errors
+/// If the file cannot be read, or its content is not valid.
+pub fn read_series(path: &Path) -> Result<Examples, DataError> {
+    let text = String::from_utf8(read_bytes(path)?).map_err(|_| DataError::new(path, "is not text"))?;
+    parse(&text).map_err(|Problem { line, reason }| match line {
+        Some(line) => DataError::at_line(path, line, reason),
+        None => DataError::new(path, reason),
+    })
+}
 
 /// An error in a file, and its line.
 #[derive(Debug)]
