@@ -293,7 +293,7 @@ fn an_hour_of_one_state_neither_drifts_nor_saturates() {
         let expected = decided(&float);
         // The relative error of each layer and state against floats, and the share of decisions that differ.
         let measured = |model: &Model<'_>| {
-            let drift = Drift::run(Engine::fused(model), Engine::fused(&float), &[&hour]).unwrap();
+            let drift = Drift::run(Engine::fused(model), Engine::fused(&float), &[vec![hour.clone()]]).unwrap();
             let steps = drift.whole.steps;
             assert!(steps > ten_minutes * if data::is_whole() { 5 } else { 1 }, "{steps} steps are too few");
             let mut hours: Vec<(String, Hour)> = drift

@@ -12,14 +12,13 @@ use std::path::Path;
 use tidegate::Schedule;
 use tidegate::front_end::Mfcc;
 use tidegate_model::canonical::Tensor;
-use tidegate_model::data::{Clip, DataError, read_audio_at, read_bytes, read_index, read_index_splits, read_tensors};
+use tidegate_model::data::{
+    Clip, DataError, Examples, read_audio_at, read_index, read_index_splits, read_series, read_tensors,
+};
 use tidegate_model::runner::heard_features;
 use tidegate_tools::progress::bar;
 
-use super::{Purpose, Result, TrainError, augment, random, ts};
-
-/// Largest number of classes: a score per class is kept for each sequence of a batch.
-const MAX_CLASSES: usize = 65_535;
+use super::{Purpose, Result, TrainError, augment, random};
 
 /// A sequence with its class.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,18 +82,15 @@ pub fn read(data: &Path, test: Option<&Path>, hearing: Option<&Hearing<'_>>) -> 
         Some(_) => return fail(data, "is not an index of sounds (.csv): remove --front-end"),
         None if is("ts") => {
             let Some(test) = test else { return fail(data, "has no held-out data: add --test FILE.ts") };
-            let (train, held_out) = (series(data)?, series(test)?);
+            let (train, held_out) = (read_series(data)?, read_series(test)?);
             if train.labels != held_out.labels {
                 return fail(test, "has other classes than the training data");
             }
             if train.features != held_out.features {
                 return fail(test, "has another number of dimensions than the training data");
             }
-            let examples = |cases: Vec<(Vec<f32>, usize)>| {
-                cases.into_iter().map(|(rows, class)| Example { variants: vec![rows], class }).collect()
-            };
-            let ts::Series { labels, cases, features } = train;
-            Data { labels, features, train: examples(cases), held_out: examples(held_out.cases) }
+            let (labels, features) = (train.labels.clone(), train.features);
+            Data { labels, features, train: each(train), held_out: each(held_out) }
         }
         None => tensors(data, test)?,
     };
@@ -104,15 +100,6 @@ pub fn read(data: &Path, test: Option<&Path>, hearing: Option<&Hearing<'_>>) -> 
         return fail(data, &reason);
     }
     Ok(all)
-}
-
-fn series(path: &Path) -> Result<ts::Series> {
-    let bytes = read_bytes(path)?;
-    let text = String::from_utf8(bytes).map_err(|_| DataError::new(path, "is not text"))?;
-    Ok(ts::parse(&text).map_err(|ts::Problem { line, reason }| match line {
-        Some(line) => DataError::at_line(path, line, reason),
-        None => DataError::new(path, reason),
-    })?)
 }
 
 fn sounds(data: &Path, test: Option<&Path>, hearing: &Hearing<'_>) -> Result<Data> {
@@ -186,41 +173,15 @@ fn tensors(data: &Path, test: Option<&Path>) -> Result<Data> {
 }
 
 fn examples(path: &Path, tensors: &BTreeMap<String, Tensor>, suffix: &str) -> Result<(usize, Vec<Example>), DataError> {
-    let fail = |reason: String| DataError::new(path, reason);
-    let tensor = |name: &str| tensors.get(&format!("{name}{suffix}"));
-    let needed = |name: &str| tensor(name).ok_or_else(|| fail(format!("has no tensor {name}{suffix}")));
-    let (x, y) = (needed("x")?, needed("y")?);
-    let &[count, steps, features] = x.shape.as_slice() else {
-        return Err(fail(format!("x{suffix} must be [n, steps, features], but is {:?}", x.shape)));
-    };
-    if count == 0 || steps == 0 || features == 0 {
-        return Err(fail(format!("x{suffix} is empty")));
+    let found = Examples::tensors(path, tensors, suffix)?;
+    if found.classes.is_empty() {
+        return Err(DataError::new(path, format!("has no tensor y{suffix}")));
     }
-    let whole = |name: &str, tensor: &Tensor, least: usize, most: usize| {
-        if tensor.data.len() != count {
-            let found = tensor.data.len();
-            return Err(fail(format!("{name}{suffix} has {found} numbers, but x{suffix} {count} sequences")));
-        }
-        let refuse =
-            |value| format!("{name}{suffix} contains {value}, but must contain integers from {least} to {most}");
-        let number = |&value: &f32| match value {
-            _ if value.fract() == 0.0 && (least as f32..=most as f32).contains(&value) => Ok(value as usize),
-            _ => Err(fail(refuse(value))),
-        };
-        tensor.data.iter().map(number).collect::<Result<Vec<usize>, _>>()
-    };
-    let classes = whole("y", y, 0, MAX_CLASSES - 1)?;
-    let lengths = match tensor("lengths") {
-        Some(lengths) => whole("lengths", lengths, 1, steps)?,
-        None => vec![steps; count],
-    };
-    if let Some(value) = x.data.iter().find(|value| !value.is_finite()) {
-        return Err(fail(format!("x{suffix} contains {value}")));
-    }
-    let all = x.data.chunks_exact(steps * features).zip(lengths).zip(classes);
-    let example = |((rows, length), class): ((&[f32], usize), usize)| Example {
-        variants: vec![rows[..length * features].to_vec()],
-        class,
-    };
-    Ok((features, all.map(example).collect()))
+    Ok((found.features, each(found)))
+}
+
+/// Every sequence with its class.
+fn each(examples: Examples) -> Vec<Example> {
+    let all = examples.sequences.into_iter().zip(examples.classes);
+    all.map(|(rows, class)| Example { variants: vec![rows], class }).collect()
 }

@@ -16,7 +16,6 @@ mod place;
 mod resume;
 mod secret;
 mod settings;
-mod ts;
 mod world;
 
 use std::path::{Path, PathBuf};

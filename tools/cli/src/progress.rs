@@ -4,6 +4,20 @@ use std::io::{IsTerminal, stderr};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
+/// Shows the progress of the library as bars and counters.
+#[derive(Clone, Copy, Debug)]
+pub struct Bars;
+
+impl tidegate_model::progress::Progress for Bars {
+    fn begin(&self, what: &str, len: Option<usize>) -> Box<dyn Fn() + '_> {
+        let shown = match len {
+            Some(len) => bar(len as u64, what),
+            None => counter(what),
+        };
+        Box::new(move || shown.advance(1))
+    }
+}
+
 /// A progress bar, which is removed when it is dropped.
 #[derive(Debug)]
 pub struct Progress(ProgressBar);

@@ -111,7 +111,13 @@ impl<'m> Engine<'m> {
         input: &[f32],
         output: &mut [f32],
     ) -> Result<Step, StepError> {
-        self.step_observed(state, scratch, &[input], &mut [output], |_, _| ())
+        match (self, scratch) {
+            #[cfg(feature = "fused")]
+            (Self::Fused(fused), Scratch::Fused(scratch)) => fused.step(state, scratch, input, output),
+            (Self::Scalar(model), Scratch::Scalar(scratch)) => model.step_f32(state, scratch, input, output),
+            #[cfg(feature = "fused")]
+            _ => Err(StepError::OtherState),
+        }
     }
 
     /// [`Model::step_observed`], with its errors.

@@ -9,6 +9,7 @@ mod simplify;
 mod validate;
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use tidegate::Numeric;
@@ -238,6 +239,25 @@ pub enum Schedule {
         /// Number of frames from the start of one window to the next.
         every: u32,
     },
+}
+
+impl FromStr for Schedule {
+    type Err = String;
+
+    /// `endless` or `25/6`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "endless" {
+            return Ok(Self::Endless);
+        }
+        let numbers =
+            text.split_once('/').and_then(|(frames, every)| Some((frames.parse().ok()?, every.parse().ok()?)));
+        match numbers {
+            Some((frames @ 1.., every @ 1..)) if frames.max(every) <= MAX_SIZE as u32 => {
+                Ok(Self::Windows { frames, every })
+            }
+            _ => Err(format!("write `endless`, or two numbers from 1 to {MAX_SIZE} as in 25/6")),
+        }
+    }
 }
 
 /// Converts to the schedule of `core`.

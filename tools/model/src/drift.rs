@@ -2,7 +2,7 @@
 
 use crate::backend::Engine;
 use crate::compare::{Comparison, Difference, between};
-use crate::runner::RunError;
+use crate::runner::{RunError, step_count};
 
 /// Number of parts of a run.
 const PARTS: usize = 120;
@@ -22,7 +22,7 @@ fn all(comparison: &Comparison) -> impl Iterator<Item = &Difference> {
 }
 
 impl Drift {
-    /// Runs an image and its model over a sequence, `[steps, size]` for each input, from a zero state, with the
+    /// Runs an image and its model over sequences, `[steps, size]` for each input, each from a zero state, with the
     /// schedules of the engines.
     ///
     /// # Errors
@@ -30,20 +30,24 @@ impl Drift {
     pub fn run<'m>(
         image: impl Into<Engine<'m>>,
         reference: impl Into<Engine<'m>>,
-        inputs: &[&[f32]],
+        sequences: &[Vec<Vec<f32>>],
     ) -> Result<Self, RunError> {
         let (image, reference) = (image.into(), reference.into());
-        let steps =
-            image.model().inputs().zip(inputs).map(|(port, input)| input.len() / port.size.max(1)).min().unwrap_or(0);
+        let sizes: Vec<usize> = image.model().inputs().map(|port| port.size.max(1)).collect();
+        let sequences: Vec<Vec<&[f32]>> =
+            sequences.iter().map(|inputs| inputs.iter().map(Vec::as_slice).collect()).collect();
+        let steps: usize = sequences.iter().map(|inputs| step_count(inputs, &sizes)).sum();
         let part = steps.div_ceil(PARTS).max(1) as u64;
         let mut whole = Comparison::new(image.model(), reference.model());
         let (mut before, mut parts): (Vec<Difference>, _) = (all(&whole).cloned().collect(), Vec::new());
-        whole.run(&image, &reference, inputs, |now| {
-            if now.steps.is_multiple_of(part) || now.steps == steps as u64 {
-                parts.push((now.steps, all(now).zip(&before).map(|(now, before)| between(now, before)).collect()));
-                before = all(now).cloned().collect();
-            }
-        })?;
+        for inputs in &sequences {
+            whole.run(&image, &reference, inputs, |now| {
+                if now.steps.is_multiple_of(part) || now.steps == steps as u64 {
+                    parts.push((now.steps, all(now).zip(&before).map(|(now, before)| between(now, before)).collect()));
+                    before = all(now).cloned().collect();
+                }
+            })?;
+        }
         Ok(Self { whole, parts })
     }
 

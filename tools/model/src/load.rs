@@ -15,7 +15,7 @@ use crate::data::{DataError, read_bytes, read_tensors};
 use crate::error::ImportError;
 use crate::format::checkpoint::index_of;
 use crate::format::wake_word::WakeWord;
-use crate::format::{self, Assumption, Imported, Options};
+use crate::format::{self, Assumption, Description, Imported, Options};
 use crate::pack::{PackError, pack_with};
 use crate::quantize::{Ranges, RangesError};
 use crate::streamed::streamed;
@@ -38,6 +38,8 @@ pub enum LoadError {
     Ranges { path: PathBuf, source: Box<RangesError> },
     #[error("{}: {reason}", path.display())]
     Setting { path: PathBuf, reason: String },
+    #[error("{reason}")]
+    Option { reason: String },
 }
 
 fn setting<T>(path: &Path, reason: impl Into<String>) -> Result<T, LoadError> {
@@ -89,6 +91,8 @@ pub enum Labels {
     Usual,
     /// A file with one label on each line.
     File(PathBuf),
+    /// These.
+    Given(Vec<String>),
     /// No labels beside those of the model itself.
     Own,
 }
@@ -209,6 +213,37 @@ pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> 
         ImportError::Io(error) => DataError::io(path, "read", error).into(),
         source => LoadError::Import { path: path.to_owned(), source },
     })?;
+    finished(path, imported, settings, wake_word.as_ref())
+}
+
+/// Like [`canonical`], from the bytes of a file; `name` stands for its path. `architecture` replaces that of the settings.
+///
+/// # Errors
+/// As [`canonical`].
+pub fn canonical_bytes(
+    bytes: &[u8],
+    name: &str,
+    architecture: Option<Description>,
+    settings: &Settings,
+) -> Result<Loaded, LoadError> {
+    let path = Path::new(name);
+    if bytes.starts_with(&MAGIC_BYTES) {
+        return setting(path, "is a flash image already; give the model that it was packed from");
+    }
+    let mut options = options(settings)?;
+    options.description = architecture.or(options.description);
+    let imported = format::import_bytes_with(bytes, name, &options)
+        .map_err(|source| LoadError::Import { path: path.to_owned(), source })?;
+    finished(path, imported, settings, None)
+}
+
+/// Applies the settings to an imported model.
+fn finished(
+    path: &Path,
+    imported: Imported,
+    settings: &Settings,
+    wake_word: Option<&WakeWord>,
+) -> Result<Loaded, LoadError> {
     let Imported { model, mut notes, mut assumptions } = imported;
     assumptions.retain(|assumption| !settings.decide(assumption));
     let mut model = model.with_magnitudes();
@@ -220,7 +255,7 @@ pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> 
         }
         Err(_) => {}
     }
-    if let Some(wake_word) = &wake_word {
+    if let Some(wake_word) = wake_word {
         wake_word.apply(&mut model.architecture);
         notes.push(format!("wake word, front end and detector from {}", wake_word.file.display()));
     }
@@ -291,6 +326,7 @@ fn apply_labels(path: &Path, labels: &Labels, model: &mut Canonical) -> Result<O
     let architecture = &mut model.architecture;
     let beside = path.with_file_name("labels.txt");
     let (file, is_given) = match labels {
+        Labels::Given(labels) => return set_labels(Path::new("labels"), labels.clone(), path, model).map(|()| None),
         Labels::File(file) => (file.as_path(), true),
         Labels::Usual if architecture.labels.is_empty() && beside.is_file() => (beside.as_path(), false),
         Labels::Usual | Labels::Own => return Ok(None),
@@ -298,25 +334,33 @@ fn apply_labels(path: &Path, labels: &Labels, model: &mut Canonical) -> Result<O
     let text = String::from_utf8(read_bytes(file)?).map_err(|_| DataError::new(file, "is not UTF-8 text"))?;
     let labels: Vec<String> =
         text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).take(MAX_SIZE + 1).collect();
-    let (found, shown) = (labels.len(), file.display());
-    let classes = architecture.outputs.first().map_or(0, |output| output.size);
+    let (found, classes, shown) = (labels.len(), classes(model), file.display());
+    if found != classes && !is_given {
+        return Ok(Some(format!("{shown} is not used: it has {found} labels, and the model has {classes} outputs")));
+    }
+    set_labels(file, labels, path, model)?;
+    let advice = if is_given { "" } else { ", which is beside the model; --labels none leaves them out" };
+    Ok(Some(format!("{found} labels from {shown}{advice}")))
+}
+
+fn classes(model: &Canonical) -> usize {
+    model.architecture.outputs.first().map_or(0, |output| output.size)
+}
+
+/// Sets the labels from `file` of the model from `path`.
+fn set_labels(file: &Path, labels: Vec<String>, path: &Path, model: &mut Canonical) -> Result<(), LoadError> {
+    let (found, classes, of) = (labels.len(), classes(model), path.display());
     if found != classes {
-        let model = path.display();
-        if !is_given {
-            return Ok(Some(format!(
-                "{shown} is not used: it has {found} labels, and the model has {classes} outputs"
-            )));
-        }
         let reason =
-            format!("has {found} labels, the model {model} has {classes} classes; give as many with --labels FILE");
+            format!("has {found} labels, the model {of} has {classes} classes; give as many with --labels FILE");
         return setting(file, reason);
     }
+    let architecture = &mut model.architecture;
     if architecture.labels != labels {
         architecture.detector = None;
     }
     architecture.labels = labels;
-    let advice = if is_given { "" } else { ", which is beside the model; --labels none leaves them out" };
-    Ok(Some(format!("{found} labels from {shown}{advice}")))
+    Ok(())
 }
 
 /// The front end named by [`Mfcc::named`], or in a JSON file, and the number of frames from the start of one window to

@@ -210,3 +210,8 @@ fn u16_of(bytes: &[u8], field: std::ops::Range<usize>) -> u16 {
 fn u32_of(bytes: &[u8], field: std::ops::Range<usize>) -> u32 {
     u32::from_le_bytes(bytes[field].try_into().expect("the field has four bytes"))
 }
+
+/// Hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

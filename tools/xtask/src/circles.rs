@@ -14,7 +14,7 @@ use crate::Failure;
 use crate::shell::{self, root};
 
 /// The source folder of each crate.
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 10] = [
     "core/src",
     "core/update/src",
     "cpu-fused/src",
@@ -23,6 +23,7 @@ const CRATES: [&str; 9] = [
     "gpu-host/measure/src",
     "tools/model/src",
     "tools/cli/src",
+    "tools/python/src",
     "tools/xtask/src",
 ];
 

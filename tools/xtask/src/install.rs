@@ -110,6 +110,11 @@ pub fn esp() -> Result<(), Failure> {
     add_targets(&["riscv32imc-unknown-none-elf"])
 }
 
+/// Installs Python with its environments, or returns how to.
+pub fn python() -> Result<(), Failure> {
+    packages("Python", &[("python3", "python3"), ("python3", "python3-venv")])
+}
+
 /// Installs QEMU, or returns how to.
 pub fn qemu() -> Result<(), Failure> {
     packages("QEMU", &QEMU)

@@ -17,6 +17,7 @@ mod install;
 mod new;
 mod package;
 mod public;
+mod python;
 mod qemu;
 mod record;
 mod shell;
@@ -117,6 +118,8 @@ enum Task {
         #[arg(long)]
         pictures: bool,
     },
+    /// Build the package for Python and run its tests, in an environment in target/python
+    Python,
     /// Measure flash, RAM and stack of the firmware, and compare with firmware-examples/expected/size.json
     Size(Figures),
 }
@@ -172,6 +175,7 @@ fn main() -> ExitCode {
             (true, false) => new::every(),
             (false, false) => new::first(),
         }),
+        Task::Python => python::run(),
         Task::Web { pictures } => web::run(pictures),
         Task::Size(Figures { json, record }) => size::run(json, record.overwrite_expected),
     };

@@ -4,7 +4,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::shell::{self, cargo, output_within, root, say, shown, step, stream};
-use crate::{Failure, boards, book, c, estimate, firmware, hosts, icount, install, new, qemu, size, symbols, web};
+use crate::{
+    Failure, boards, book, c, estimate, firmware, hosts, icount, install, new, python, qemu, size, symbols, web,
+};
 
 /// Time limit of the demo, which takes about two minutes with the builds of the firmware.
 const DEMO_LIMIT: Duration = Duration::from_secs(900);
@@ -13,9 +15,10 @@ const DEMO_LIMIT: Duration = Duration::from_secs(900);
 const MUTATION_SECONDS: &str = "7";
 const RACE_SECONDS: u32 = 10;
 
-/// The words after SKIP that are no failure in CI: it has neither a GPU nor gigabytes for cuDNN, some tests are of machines
-/// without a tool that this one has, and containers often lack IPv6.
-const MAY_LACK: [&str; 4] = ["no GPU", "TIDEGATE_CUDNN does not name", "this machine has", "no IPv6"];
+/// The words after SKIP that are no failure in CI: it has neither a GPU nor gigabytes for cuDNN, PyTorch and Keras, it does not
+/// check types of Python, some tests are of machines without a tool that this one has, and containers often lack IPv6.
+const MAY_LACK: [&str; 7] =
+    ["no GPU", "no IPv6", "no Keras", "no PyTorch", "no mypy", "TIDEGATE_CUDNN does not name", "this machine has"];
 
 /// Continues after a failure, so that the total covers all tests.
 pub fn run() -> Result<(), Failure> {
@@ -33,6 +36,10 @@ pub fn run() -> Result<(), Failure> {
     let shown = ["--no-fail-fast", "--", "--show-output"];
     let mut tests = cargo(".", &[&firmware::WORKSPACE_TESTS[..], &shown].concat());
     tests.env("TIDEGATE_MUTATION_SECONDS", MUTATION_SECONDS);
+    match python::prepare() {
+        Ok(python) => drop(tests.env(python::VARIABLE, python)),
+        Err(failure) => total.lacks("the package for Python", &failure),
+    }
     total.cargo_tests("tests of the workspace", tests)?;
     // In the debug profile the activations are sampled. With this library, testing all inputs takes minutes.
     let micromath = ["test", "--package", "tidegate", "--locked", "--no-default-features", "--features", "micromath"];

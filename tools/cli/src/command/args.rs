@@ -9,9 +9,10 @@ use tidegate_model::backend::{Engine, check_memory};
 use tidegate_model::budget::TooCostly;
 use tidegate_model::canonical::{self, MAX_SIZE};
 use tidegate_model::load::{self, ImageBuffer, Labels, LoadError, Settings};
+use tidegate_model::packing;
 
-use super::sound::schedule_text;
 use super::{Failure, print_notes};
+use tidegate_model::sound::schedule_text;
 
 /// Backends that run a model.
 #[derive(Clone, Copy, Default, ValueEnum)]
@@ -166,7 +167,7 @@ impl ModelArgs {
     /// The image as `pack` makes it without `--numeric`, apart from the ranges of integers; in f32 if the model has no form
     /// in integers.
     pub fn load_as_packed(&self, stream: &StreamArg) -> Result<ImageBuffer, Failure> {
-        self.load_in(self.settings(stream.stream), PACKED).map(|(image, _)| image)
+        self.load_in(self.settings(stream.stream), packing::USUAL).map(|(image, _)| image)
     }
 
     fn settings(&self, stream: bool) -> Settings {
@@ -197,9 +198,6 @@ impl ModelArgs {
     }
 }
 
-/// The numeric of `pack` for a model that is not in integers.
-pub const PACKED: Numeric = Numeric::I8x16;
-
 /// Settings that complete or replace those of a model file.
 #[derive(clap::Args)]
 pub struct SettingArgs {
@@ -210,7 +208,7 @@ pub struct SettingArgs {
     #[command(flatten)]
     pub labels: LabelsArg,
     /// `endless`, or windows of FRAMES frames, with a new one every EVERY frames
-    #[arg(long, value_name = "endless|FRAMES/EVERY", value_parser = parse_schedule)]
+    #[arg(long, value_name = "endless|FRAMES/EVERY")]
     pub schedule: Option<canonical::Schedule>,
     /// JSON file with the front end, or the name of one: `precise` (Mycroft Precise), `micro_wake_word` (ESPHome),
     /// `mlperf_streaming` (MLPerf Tiny) [default: the model's own]
@@ -252,20 +250,6 @@ impl SettingArgs {
 pub fn numeric() -> impl TypedValueParser<Value = Numeric> {
     let named = |name: String| Numeric::ALL.into_iter().find(|numeric| numeric.name() == name);
     PossibleValuesParser::new(Numeric::ALL.map(Numeric::name)).map(move |name| named(name).expect("a possible value"))
-}
-
-/// `endless` or `25/6`.
-pub fn parse_schedule(text: &str) -> Result<canonical::Schedule, String> {
-    if text == "endless" {
-        return Ok(canonical::Schedule::Endless);
-    }
-    let numbers = text.split_once('/').and_then(|(frames, every)| Some((frames.parse().ok()?, every.parse().ok()?)));
-    match numbers {
-        Some((frames @ 1.., every @ 1..)) if frames.max(every) <= MAX_SIZE as u32 => {
-            Ok(canonical::Schedule::Windows { frames, every })
-        }
-        _ => Err(format!("write `endless`, or two numbers from 1 to {MAX_SIZE} as in 25/6")),
-    }
 }
 
 fn parse_state(text: &str) -> Result<(String, String), String> {

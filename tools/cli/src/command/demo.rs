@@ -9,20 +9,22 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use tidegate::{Layout, Model, Numeric};
+use tidegate_model::calibrate::Calibration;
 use tidegate_model::compare::Comparison;
 use tidegate_model::data::{Audio, Clip, prepare_wav, read_index};
+use tidegate_model::heard::{Heard, hear as hear_stream};
 use tidegate_model::load::{self, ImageBuffer, Settings};
 use tidegate_model::output::write_atomically;
 use tidegate_model::quantize::{RangeRules, Seen};
 use tidegate_model::runner::{classify, features};
 use tidegate_model::score::{Event, Piece, StreamScore, best, score};
+use tidegate_model::sound::{front_end_of, joined, labels_of};
 use tidegate_tools::grouped;
 use tidegate_tools::plot::TruthSpan;
+use tidegate_tools::progress::Bars;
 
 use super::args::JsonArg;
-use super::calibrate::Calibration;
-use super::listen::{Heard, run_stream};
-use super::sound::{front_end_of, joined, labels_of};
+use super::listen::{draw, print};
 use super::{Failure, Outcome, layers, make_folder, shown};
 use crate::carried;
 
@@ -129,7 +131,7 @@ fn pack(dir: &Path, log: &mut Log<'_>) -> Result<(Vec<ImageBuffer>, Vec<Clip>), 
     let index = dir.join("speech_commands/index.csv");
     for (numeric, name) in IMAGES {
         let ranges = if numeric.is_integer() {
-            Calibration::read(&index, &canonical, &file)?.seen(&canonical, &file)?
+            Calibration::read(&index, &canonical, &file, &Bars)?.seen(&canonical, &file, &Bars)?
         } else {
             Seen::default()
         };
@@ -150,7 +152,7 @@ fn hear(dir: &Path, images: &[ImageBuffer], clips: &[Clip], log: &mut Log<'_>) -
     let mfcc = front_end_of(model, &file)?;
     let labels = labels_of(model, &file)?;
     let sample_rate = mfcc.settings().sample_rate;
-    let (sounds, plan) = joined(clips.iter().map(|clip| (&clip.path, clip.label.as_str())), sample_rate, SEED)?;
+    let (sounds, plan) = joined(clips.iter().map(|clip| (&clip.path, clip.label.as_str())), sample_rate, SEED, &Bars)?;
     let heard_features = features(mfcc, &sounds.concat())?;
     let count = clips.len();
     let classes = |model: &Model<'_>| -> Result<Vec<usize>, Failure> {
@@ -176,21 +178,21 @@ fn hear(dir: &Path, images: &[ImageBuffer], clips: &[Clip], log: &mut Log<'_>) -
             Piece::Clip(clip) => stream.extend_from_slice(&sounds[clip]),
         }
     }
-    let heard = run_stream(model, &file, &stream)?;
+    let heard = hear_stream(model, &file, &stream)?;
     let rate = sample_rate as f32;
     let truth: Vec<TruthSpan<'_>> = plan
         .placed()
         .iter()
         .map(|clip| TruthSpan { start: clip.start as f32 / rate, end: clip.end as f32 / rate, label: &clip.label })
         .collect();
-    heard.plot(&dir.join("listen.svg"), "Tidegate hears 24 clips", &stream, &truth)?;
+    draw(&heard, &dir.join("listen.svg"), "Tidegate hears 24 clips", &stream, &truth)?;
     let events = heard.events.iter();
     let events: Vec<Event> =
         events.map(|event| Event { label: event.label, at_sample: (event.seconds * rate).round() as u64 }).collect();
     let StreamScore { keywords, right, wrong, false_alarms, seconds, .. } = score(&events, &plan, &labels);
     prepare_wav(&dir.join("stream.wav"), &Audio { sample_rate, samples: stream })?.keep()?;
     if !log.is_json {
-        heard.print(log.out)?;
+        print(&heard, log.out)?;
     }
     let scored =
         format!("{seconds:.0} s: {right} of {keywords} keywords right, {wrong} wrong, {false_alarms} false alarms");

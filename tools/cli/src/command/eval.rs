@@ -1,24 +1,27 @@
 //! `eval`: accuracy on single clips, or on a stream of clips.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tidegate::{Model, Schedule};
 use tidegate_model::backend::Engine;
 use tidegate_model::canonical;
-use tidegate_model::data::{Clip, read_audio_at, read_index};
-use tidegate_model::runner::{classify, score_stream};
-use tidegate_model::score::{Confusion, StreamScore, best};
-use tidegate_tools::progress::bar;
+use tidegate_model::labeled::Labeled;
+use tidegate_model::runner::score_stream;
+use tidegate_model::score::{Confusion, StreamScore};
+use tidegate_model::sound::{front_end_of, joined, labels_of, schedule_text, scheduled};
+use tidegate_tools::progress::{Bars, bar};
 
-use super::args::{JsonArg, ModelArgs, parse_schedule};
-use super::sound::{front_end_of, joined, labels_of, schedule_text, scheduled};
+use super::args::{JsonArg, ModelArgs};
 use super::{Failure, Outcome};
 
-/// Measures the accuracy of a model on labeled clips, one by one or as one stream
+/// Measures the accuracy of a model on labeled clips or sequences, one by one or as one stream
 ///
-/// The index is a CSV with the columns `file` and `label`. Without --stream, prints accuracy and confusion matrix. With
-/// --stream, the stream has every clip once, in a random order with gaps of 0.6 to 1.4 s. A keyword counts as right if
+/// The index is a CSV with the columns `file` and `label`, whose files are sounds or sequences of features (.npy, .csv).
+/// Other data hold sequences with their classes: x [n, steps, features], y [n] and lengths [n] in .npz or .safetensors,
+/// or a .ts file. A sequence is right if the last output of a run over it is.
+///
+/// Without --stream, prints accuracy and confusion matrix. With --stream, the stream has every clip once, in a random order with gaps of 0.6 to 1.4 s. A keyword counts as right if
 /// exactly one event occurs between the start of its clip and 0.6 s after the end, and the event has its label.
 ///
 /// For a model with a single label, all other labels of the index count as one other class.
@@ -29,8 +32,8 @@ use super::{Failure, Outcome};
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
-    /// CSV with the columns `file` and `label`
-    #[arg(long)]
+    /// CSV with the columns `file` and `label`, or sequences with classes (.npz, .safetensors, .ts)
+    #[arg(long, value_name = "DATA")]
     index: PathBuf,
     /// Join the clips into one stream and score its events
     #[arg(long)]
@@ -39,7 +42,7 @@ pub struct Args {
     #[arg(long, default_value_t = 0, requires = "stream")]
     seed: u64,
     /// Schedule that replaces that of the model, for the stream
-    #[arg(long, value_name = "endless|FRAMES/EVERY", value_parser = parse_schedule, requires = "stream")]
+    #[arg(long, value_name = "endless|FRAMES/EVERY", requires = "stream")]
     schedule: Option<canonical::Schedule>,
     #[command(flatten)]
     json: JsonArg,
@@ -47,78 +50,25 @@ pub struct Args {
 
 /// Maximum number of classes, because a confusion matrix has a count for each pair.
 const MOST_CLASSES: usize = 4096;
-/// The class of all clips that do not have the only label of a model.
-const OTHER: &str = "_other_";
-
-/// Labeled clips, and the rule that maps posteriors to a class.
-pub struct Labeled {
-    pub clips: Vec<Clip>,
-    /// The labels of the model. For a single label, that label and [`OTHER`].
-    classes: Vec<String>,
-    /// For a single label, the minimum posterior.
-    threshold: Option<f32>,
-}
-
-impl Labeled {
-    /// Reads the clips of an index, whose labels must be those of the model in `file`.
-    pub fn read(index: &Path, model: &Model<'_>, file: &Path) -> Result<Self, Failure> {
-        let labels = labels_of(model, file)?;
-        let mut clips = read_index(index)?;
-        if let [label] = labels.as_slice() {
-            if !clips.iter().any(|clip| clip.label == *label) {
-                return Err(Failure::of(index, format!("no clip has the model's only label, {label:?}")));
-            }
-            clips.iter_mut().filter(|clip| clip.label != *label).for_each(|clip| clip.label = OTHER.to_owned());
-        } else if let Some(clip) = clips.iter().find(|clip| !labels.contains(&clip.label)) {
-            let reason = format!("label {:?} is not one of the model's: {}", clip.label, labels.join(" "));
-            return Err(Failure::of(index, reason));
-        }
-        let only = (labels.len() == 1).then(|| model.detector().and_then(|detector| detector.label(0)));
-        let threshold = only.map(|detected| detected.map_or(0.5, |label| label.threshold));
-        let classes = labels.into_iter().chain(threshold.map(|_| OTHER.to_owned())).collect();
-        Ok(Self { clips, classes, threshold })
-    }
-
-    /// The class of a clip.
-    pub fn truth(&self, clip: &Clip) -> usize {
-        self.classes.iter().position(|label| *label == clip.label).unwrap_or(0)
-    }
-
-    /// The decision of each model for a clip. Each model uses its own front end, in integers or in f32.
-    pub fn decide(&self, clip: &Clip, engines: &[Engine<'_>], file: &Path) -> Result<Vec<usize>, Failure> {
-        let Some(first) = engines.first() else { return Ok(Vec::new()) };
-        let audio = read_audio_at(&clip.path, front_end_of(first.model(), file)?.settings().sample_rate)?;
-        let decide = |engine: &Engine<'_>| {
-            let mfcc = front_end_of(engine.model(), file)?;
-            let posteriors = classify(engine, mfcc, &audio.samples).map_err(|error| Failure::of(file, error))?;
-            if posteriors.is_empty() {
-                return Err(Failure::of(&clip.path, "is shorter than one frame: leave it out of the index"));
-            }
-            Ok(self.threshold.map_or_else(|| best(&posteriors), |least| usize::from(posteriors[0] < least)))
-        };
-        engines.iter().map(decide).collect()
-    }
-}
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let image = args.model.load()?;
     let model = scheduled(image.model()?, args.schedule, &args.model.file)?;
     let labeled = Labeled::read(&args.index, &model, &args.model.file)?;
-    if args.stream { stream(args, &model, &labeled.clips, out) } else { clip_by_clip(args, model, &labeled, out) }
+    if args.stream { stream(args, &model, &labeled, out) } else { one_by_one(args, model, &labeled, out) }
 }
 
-fn clip_by_clip(args: &Args, model: Model<'_>, labeled: &Labeled, out: &mut dyn Write) -> Outcome {
-    front_end_of(&model, &args.model.file)?;
+fn one_by_one(args: &Args, model: Model<'_>, labeled: &Labeled, out: &mut dyn Write) -> Outcome {
     if model.output_size() > MOST_CLASSES {
         let reason = format!("has {} classes, but a confusion matrix has at most {MOST_CLASSES}", model.output_size());
         return Err(Failure::of(&args.model.file, reason));
     }
     let engine = [args.model.engine(&model)?];
     let mut confusion = Confusion::new(&labeled.classes);
-    let progress = bar(labeled.clips.len() as u64, "clips");
-    for clip in &labeled.clips {
-        for decision in labeled.decide(clip, &engine, &args.model.file)? {
-            confusion.add(labeled.truth(clip), decision);
+    let progress = bar(labeled.examples.len() as u64, "clips");
+    for example in &labeled.examples {
+        for decision in labeled.decide(example, &engine, &args.model.file)? {
+            confusion.add(example.truth, decision);
         }
         progress.advance(1);
     }
@@ -135,15 +85,15 @@ fn clip_by_clip(args: &Args, model: Model<'_>, labeled: &Labeled, out: &mut dyn 
 }
 
 /// Joins the clips into one stream and scores its events.
-fn stream(args: &Args, model: &Model<'_>, clips: &[Clip], out: &mut dyn Write) -> Outcome {
-    let file = &args.model.file;
+fn stream(args: &Args, model: &Model<'_>, labeled: &Labeled, out: &mut dyn Write) -> Outcome {
+    let (file, clips) = (&args.model.file, labeled.clips()?);
     let labels = labels_of(model, file)?;
     let mfcc = front_end_of(model, file)?;
     if model.detector().is_none() {
         return Err(Failure::of(file, "has no detector, so it cannot report events: pack it with --labels FILE"));
     }
     let rate = mfcc.settings().sample_rate;
-    let (sounds, plan) = joined(clips.iter().map(|clip| (&clip.path, clip.label.as_str())), rate, args.seed)?;
+    let (sounds, plan) = joined(clips.iter().copied(), rate, args.seed, &Bars)?;
     let engine = args.model.engine(model)?;
     let scored = |engine: &Engine<'_>, what| {
         let progress = bar(clips.len() as u64, what);

@@ -8,8 +8,9 @@ use tidegate_model::output::{prepare, prepare_secret};
 use tidegate_model::sign::{SecretKey, public_to_pem};
 
 use super::args::JsonArg;
-use super::keys::{hex, public_file};
+use super::keys::public_file;
 use super::{Failure, Outcome, shown};
+use tidegate_model::sign::hex;
 
 /// Makes a key pair that signs images
 ///

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_model::canonical::{MAX_FILE_BYTES, read_bounded};
 use tidegate_model::data::DataError;
-use tidegate_model::sign::{self, SecretKey, SignError};
+use tidegate_model::sign::{self, SecretKey, SignError, hex};
 use tidegate_update::{PublicKey, Signed};
 
 use super::Failure;
@@ -45,11 +45,6 @@ pub fn read(file: &Path) -> Result<Vec<u8>, Failure> {
 /// The file of the public key beside `KEY.pem`: `KEY.pub.pem`.
 pub fn public_file(file: &Path) -> PathBuf {
     file.with_extension("pub.pem")
-}
-
-/// Hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A product id on the command line.

@@ -2,14 +2,12 @@
 
 mod args;
 pub mod bench;
-mod calibrate;
 pub mod completions;
 pub mod demo;
 pub mod denoise;
 pub mod eval;
 mod graph;
 pub mod import;
-mod inputs;
 pub mod inspect;
 pub mod keygen;
 mod keys;
@@ -19,7 +17,6 @@ pub mod new;
 pub mod pack;
 pub mod run;
 pub mod sign;
-mod sound;
 pub mod verify;
 pub mod verify_signature;
 pub mod zoo;
@@ -151,6 +148,13 @@ fn print_notes(model: &Path, loaded: &Loaded) {
     }
     for note in &loaded.notes {
         eprintln!("note: {model}: {}", one_line(note));
+    }
+}
+
+/// Prints notes on a data file to standard error.
+fn print_file_notes(file: &Path, notes: &[String]) {
+    for note in notes {
+        eprintln!("note: {}: {}", file.display(), one_line(note));
     }
 }
 

@@ -13,14 +13,15 @@ use serde_json::json;
 use tidegate::{DetectorSettings, Layout, Mfcc, Model, Numeric};
 use tidegate_model::canonical::Canonical;
 use tidegate_model::load::{self, ImageBuffer, Loaded};
-use tidegate_model::quantize::{Goal, RangeRules, Ranges, StandIn, is_poor};
+use tidegate_model::packing::{Measured, Packer, Packing, Source};
+use tidegate_model::quantize::{Ranges, StandIn, is_poor};
 use tidegate_tools::grouped;
+use tidegate_tools::progress::Bars;
 
 use self::board::{Board, Machine};
 use self::project::Project;
 use self::template::File;
 use super::args::{JsonArg, SettingArgs, numeric};
-use super::pack::calibration;
 use super::{Failure, Outcome, print_notes};
 
 /// Writes a project that builds and runs a model on a board
@@ -209,15 +210,11 @@ fn image(args: &Args) -> Result<(ImageBuffer, Option<Loaded>), Failure> {
 /// Packs in integers as `pack` does without other options.
 fn integers(args: &Args, model: &Canonical, numeric: Numeric, layout: Layout) -> Result<ImageBuffer, Failure> {
     let file = &args.model;
-    let calibration = calibration(args.calibrate.as_deref(), model, file, numeric, layout)?;
-    let rules = RangeRules::default();
-    let seen = calibration.seen(model, file)?;
-    let ranges = calibration.choose(model, numeric, seen.ranges(&rules, model), &rules, &Goal::default(), file)?;
-    let image = load::packed_with(file, model, numeric, &ranges, layout)?;
-    let float = load::packed(file, model, Numeric::F32)?;
-    let compared = calibration.compare(&image.model()?, &float.model()?, file)?;
-    if is_poor(&compared.output) {
-        let (name, ratio) = (file.display(), compared.output.snr_db());
+    let packing = Packing { numeric: Some(numeric), layout, ..Packing::default() };
+    let source = args.calibrate.as_deref().map_or(Source::Nothing, Source::File);
+    let (image, measured) = Packer { model, file, progress: &Bars }.pack(&packing, source, None)?;
+    if let Some(Measured { comparison, .. }) = measured.filter(|measured| is_poor(&measured.comparison.output)) {
+        let (name, ratio) = (file.display(), comparison.output.snr_db());
         eprintln!("warning: {name}: the output is {ratio:.1} dB from that of f32: `tidegate pack` shows why");
     }
     Ok(image)

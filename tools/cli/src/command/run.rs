@@ -6,15 +6,17 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tidegate::{Model, Schedule};
+use tidegate_model::backend::Engine;
+use tidegate_model::batch::run_list;
 use tidegate_model::canonical::Tensor;
 use tidegate_model::data::{DataError, one_line, prepare_tensors};
+use tidegate_model::inputs::{Inputs, Part, Reader};
 use tidegate_model::output::{Pending, prepare};
 use tidegate_model::runner;
 use tidegate_model::score::best;
 
 use super::args::{EndlessArg, JsonArg, ModelArgs, StreamArg};
-use super::inputs::read_inputs;
-use super::{Failure, Outcome, check_outputs, graph, row_text, tensor_json};
+use super::{Failure, Outcome, check_outputs, graph, print_file_notes, row_text, tensor_json};
 
 /// Runs a model on a sequence, step by step, from a zero or saved state, with its schedule
 ///
@@ -24,6 +26,10 @@ use super::{Failure, Outcome, check_outputs, graph, row_text, tensor_json};
 /// endless state, the last step of each window of a model with a schedule. Without --output it is printed with the
 /// numbers of the steps. If a network needs the whole sequence, such as a bidirectional one, a partial sequence at the
 /// end is processed too, unless --state-out is given, because then the sequence continues.
+///
+/// Many sequences are [n, steps, features], tensors x [n, steps, features] and lengths [n], a .ts file, or an index CSV
+/// of files with a sequence each. Each runs from a zero state. The output is [n, rows, classes], with zeros behind the
+/// rows of a shorter sequence.
 ///
 /// For a streaming TFLite model the steps may also be grouped as in its own input, such as [calls, 3, 40]. An array of
 /// int8 holds the integers of a model in i8, any other array real values.
@@ -79,13 +85,17 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     let (image, ports) = args.model.load_streamed(&args.stream)?;
     let model = image.model()?;
-    let inputs = read_inputs(&model, &ports, &args.model.file, &args.input)?;
-    let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+    let given = Reader { model: &model, ports: &ports, file: &args.model.file }.read(&args.input, Part::Test)?;
+    print_file_notes(&args.input, &given.notes);
+    let engine = args.endless.of(args.model.engine(&model)?);
+    if given.is_list {
+        return list(args, &engine, &given, out);
+    }
+    let inputs: Vec<&[f32]> = given.sequences.iter().flatten().map(Vec::as_slice).collect();
     let saved = match &args.state_in {
         None => None,
         Some(file) => Some(fs::read(file).map_err(|error| DataError::io(file, "read", error))?),
     };
-    let engine = args.endless.of(args.model.engine(&model)?);
     let sequence = match args.state_out {
         None => runner::run(&engine, &inputs, saved.as_deref()),
         Some(_) => runner::run_part(&engine, &inputs, saved.as_deref()),
@@ -122,6 +132,52 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         print(&model, &outputs, &sequence.steps, out)?;
     }
     files.into_iter().try_for_each(Pending::keep)?;
+    Ok(())
+}
+
+/// Runs each of several sequences from a zero state.
+fn list(args: &Args, engine: &Engine<'_>, given: &Inputs, out: &mut dyn Write) -> Outcome {
+    let options =
+        [("--state-in", &args.state_in), ("--state-out", &args.state_out), ("--layers", &args.layers)].into_iter();
+    if let Some((option, _)) = options.into_iter().find(|(_, file)| file.is_some()) {
+        let reason = format!("holds {} sequences, and {option} is for one: leave it out", given.sequences.len());
+        return Err(Failure::of(&args.input, reason));
+    }
+    let model = engine.model();
+    let rows = run_list(engine, &given.sequences).map_err(|error| Failure::of(&args.input, error))?;
+    let (most, count) = (rows.most(), rows.counts.len());
+    let tensor = |(index, port): (usize, tidegate::Port<'_>)| {
+        let data = rows.padded(index, port.size).map_err(|error| Failure::of(&args.input, error))?;
+        Ok((port.name.to_owned(), Tensor { shape: vec![count, most, port.size], data }))
+    };
+    let outputs = model.outputs().enumerate().map(tensor).collect::<Result<Vec<_>, Failure>>()?;
+    let written = match &args.output {
+        Some(file) => Some(prepare_tensors(file, &outputs.iter().cloned().collect())?),
+        None => None,
+    };
+    if args.json.json {
+        let classes: Vec<&str> = model.labels().collect();
+        let outputs: Vec<Value> = outputs.iter().map(|(name, tensor)| tensor_json(name, tensor)).collect();
+        writeln!(out, "{}", json!({ "rows": rows.counts, "outputs": outputs, "labels": classes }))?;
+    } else if args.output.is_none() {
+        print_list(model, &outputs, &rows.counts, out)?;
+    }
+    Ok(written.map_or(Ok(()), Pending::keep)?)
+}
+
+/// Prints the rows of every sequence, each with the number of the sequence.
+fn print_list(model: &Model<'_>, outputs: &[(String, Tensor)], counts: &[usize], out: &mut dyn Write) -> Outcome {
+    let labels: Vec<&str> = model.labels().collect();
+    for (name, tensor) in outputs {
+        let [_, most, size] = tensor.shape[..] else { continue };
+        writeln!(out, "{} [{} x {most} x {size}]", one_line(name), counts.len())?;
+        for (sequence, (rows, count)) in tensor.data.chunks((most * size).max(1)).zip(counts).enumerate() {
+            for row in rows.chunks(size.max(1)).take(*count) {
+                let label = labels.get(best(row)).map(|label| format!("  {label}")).unwrap_or_default();
+                writeln!(out, "{sequence:5} {}{label}", row_text(row))?;
+            }
+        }
+    }
     Ok(())
 }
 

@@ -10,8 +10,9 @@ use tidegate_model::sign::{self, SignError};
 use tidegate_update::Signed;
 
 use super::args::JsonArg;
-use super::keys::{Key, hex, parse_product, read, signer};
+use super::keys::{Key, parse_product, read, signer};
 use super::{Failure, Outcome, check_outputs, shown};
+use tidegate_model::sign::hex;
 
 /// Signs an image, for devices that require a signature
 ///

@@ -3,22 +3,20 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
 use tidegate::front_end::Mfcc;
-use tidegate::internals::node::Node;
-use tidegate::{Numeric, Schedule};
-use tidegate_model::compare::{Comparison, Difference, common_layers};
+use tidegate_model::compare::Comparison;
 use tidegate_model::data::read_index_files;
 use tidegate_model::drift::Drift;
-use tidegate_model::in_place::in_place;
+use tidegate_model::inputs::{Inputs, Part, Reader};
 use tidegate_model::load::{self, Settings};
 use tidegate_model::quantize::LEAST_SNR_DB;
+use tidegate_model::sound::{front_end_of, stream_features};
+use tidegate_model::verify::{reference, to_json, too_short};
 use tidegate_tools::plot::{Curves, curves};
+use tidegate_tools::progress::Bars;
 
 use super::args::{ArchArgs, Backend, EndlessArg, JsonArg, StreamArg};
-use super::inputs::read_inputs;
-use super::sound::{front_end_of, stream_features};
-use super::{Failure, Outcome, check_outputs, check_plot};
+use super::{Failure, Outcome, check_outputs, check_plot, print_file_notes};
 
 /// Compares an image with the model that it was packed from, layer by layer, on an input
 ///
@@ -41,10 +39,10 @@ pub struct Args {
     arch: ArchArgs,
     #[command(flatten)]
     stream: StreamArg,
-    /// Input: features, or sound for a model with a front end
+    /// Input: features, or sound for a model with a front end. Each of several sequences runs from a zero state
     #[arg(long)]
     input: Option<PathBuf>,
-    /// CSV with the column `file`: clips to join into one stream
+    /// CSV with the column `file`: clips to join into one stream, or sequences of features, one in each file
     #[arg(long)]
     index: Option<PathBuf>,
     /// Seed for order, gaps and noise of the stream
@@ -69,13 +67,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let (image, reference) = load_both(args)?;
     let (image, reference) = (image.model()?, reference.model()?);
     let inputs = match &args.index {
-        Some(index) => {
+        Some(index) if image.front_end().is_some() => {
             let mfcc = front_end_of(&image, &args.image)?;
-            vec![stream_features(mfcc, &args.image, &read_index_files(index)?, args.seed)?]
+            let features = stream_features(mfcc, &args.image, &read_index_files(index)?, args.seed, &Bars)?;
+            Inputs { sequences: vec![vec![features]], ..Inputs::default() }
         }
-        None => read_inputs(&image, &[], &args.image, what)?,
+        _ => Reader { model: &image, ports: &[], file: &args.image }.read(what, Part::Test)?,
     };
-    let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+    print_file_notes(what, &inputs.notes);
     let reference = reference.with_schedule(image.schedule()).map_err(|error| Failure::of(&args.against, error))?;
     let (image_engine, reference_engine) = (args.backend.engine(&image), args.backend.engine(&reference));
     let engines = if args.endless.endless {
@@ -83,33 +82,17 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     } else {
         [image_engine, reference_engine]
     };
-    let drift = Drift::run(&engines[0], &engines[1], &inputs).map_err(|error| Failure::of(what, error))?;
+    let drift = Drift::run(&engines[0], &engines[1], &inputs.sequences).map_err(|error| Failure::of(what, error))?;
     if drift.whole.output.values == 0 {
-        let remedy = match image.schedule() {
-            Schedule::Windows { frames, .. } if !args.endless.endless => {
-                format!("at least {frames} steps, or --endless to run without windows")
-            }
-            _ => "more steps".to_owned(),
-        };
-        return Err(Failure::of(what, format!("ends before the model gives an output: give {remedy}")));
+        return Err(Failure::of(what, too_short(&image, args.endless.endless)));
     }
     if let Some(file) = &args.plot {
         let title = format!("{} against {}", args.image.display(), args.against.display());
         draw(file, &title, &drift, image.front_end())?;
     }
-    let Comparison { layers, states, output, steps, .. } = &drift.whole;
+    let Comparison { layers, states, output, .. } = &drift.whole;
     if args.json.json {
-        // JSON has no infinity: the ratio of equal values is null.
-        let value = |of: &Difference| {
-            let (error, ratio, saturation) = (of.max_abs_error, of.snr_db(), of.saturation());
-            json!({ "name": of.name, "max_abs_error": error, "snr_db": ratio, "saturation": saturation })
-        };
-        let [layers, states] = [layers, states].map(|all| all.iter().map(value).collect::<Vec<_>>());
-        let (error, ratio) = (output.max_abs_error, output.snr_db());
-        let value = json!({
-            "max_abs_error": error, "snr_db": ratio, "steps": steps, "layers": layers, "states": states,
-        });
-        writeln!(out, "{value}")?;
+        writeln!(out, "{}", to_json(&drift.whole))?;
         return Ok(());
     }
     for difference in layers.iter().chain(states) {
@@ -159,17 +142,6 @@ fn load_both(args: &Args) -> Result<(load::ImageBuffer, load::ImageBuffer), Fail
     let image = load::image(&args.image, &Settings::default(), None)?;
     let settings = Settings { stream: args.stream.stream, ..args.arch.settings() };
     let model = load::canonical(&args.against, &settings)?.model;
-    // The packer joins some nodes in `i8`.
-    let model = if image.model()?.numeric() == Numeric::I8 { in_place(&model) } else { model };
-    let reference = load::packed(&args.against, &model, Numeric::F32)?;
-    let (image_model, reference_model) = (image.model()?, reference.model()?);
-    let shape = |node: Node<'_>| (node.kind, node.input_size, node.hidden_size, node.output_size);
-    let same = |(at, of): (usize, Node<'_>)| image_model.nodes().nth(at).map(shape) == Some(shape(of));
-    // The packer may have added nodes that rescale a value.
-    let known = common_layers(&image_model, &reference_model);
-    if known.len() != reference_model.nodes().count() || !known.into_iter().zip(reference_model.nodes()).all(same) {
-        let reason = format!("has other layers than {}: was it packed from another model?", args.against.display());
-        return Err(Failure::of(&args.image, reason));
-    }
+    let reference = reference(&image.model()?, &args.image, &model, &args.against)?;
     Ok((image, reference))
 }

@@ -8,8 +8,9 @@ use tidegate_model::load::ImageBuffer;
 use tidegate_update::{Keys, Policy, Signed, Trusted};
 
 use super::args::JsonArg;
-use super::keys::{Key, hex, parse_product, read, signer};
+use super::keys::{Key, parse_product, read, signer};
 use super::{Failure, Outcome};
+use tidegate_model::sign::hex;
 
 /// Verifies the signature of an image, as a device does
 ///

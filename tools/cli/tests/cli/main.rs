@@ -16,6 +16,7 @@ mod json;
 mod labels;
 mod new;
 mod plot;
+mod sensors;
 mod sign;
 mod streaming;
 mod wake_word;

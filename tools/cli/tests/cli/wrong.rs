@@ -130,7 +130,10 @@ const WRONG: &[(&str, &str)] = &[
         "g.tgi: is a flash image, which holds its architecture: leave --arch, --window, --shape, --bind, --state and --stream out",
     ),
     ("inspect g.tgi --labels few.txt", "g.tgi: is a flash image, which holds its labels: leave --labels out"),
-    ("run g.tgi --input wide.npy", r#"wide.npy: tensor of shape [25, 11]; the input "Mfcc" takes [steps, 10]"#),
+    (
+        "run g.tgi --input wide.npy",
+        r#"wide.npy: tensor of shape [25, 11]; the input "Mfcc" takes [steps, 10] or [n, steps, 10]"#,
+    ),
     ("run g.tgi --input nan.csv", r#"nan.csv: the input "Mfcc" has NaN in step 1; only finite numbers are allowed"#),
     ("run g.tgi --input ragged.csv", "ragged.csv: line 2: has 1 columns; the first row has 2"),
     ("run g.tgi --input x.npy --output y.txt", "y.txt: has no supported extension: .npy, .npz, .safetensors or .csv"),

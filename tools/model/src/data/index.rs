@@ -39,6 +39,22 @@ pub fn read_index_splits(path: &Path) -> Result<Vec<(Clip, String)>, DataError> 
         .collect()
 }
 
+/// Whether a file is a CSV with the column `file`. Other CSV files hold numbers.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn is_index(path: &Path) -> Result<bool, DataError> {
+    if !path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv")) {
+        return Ok(false);
+    }
+    let text = read_bytes(path)?;
+    let header = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let header = String::from_utf8_lossy(header);
+    // Spreadsheets write a byte order mark.
+    let header = header.trim_start_matches('\u{feff}');
+    Ok(header.split(',').any(|column| column.trim().trim_matches('"') == "file"))
+}
+
 /// The named columns of every row, none of them empty, with the row's line.
 fn read_columns<const N: usize>(path: &Path, names: [&str; N]) -> Result<Vec<(u64, [String; N])>, DataError> {
     let bytes = read_bytes(path)?;

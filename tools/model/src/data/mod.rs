@@ -7,10 +7,12 @@
 mod audio;
 pub(crate) mod element;
 pub(crate) mod error;
+mod examples;
 mod index;
 mod npy;
 mod table;
 pub(crate) mod tensors;
+mod ts;
 
 use std::{
     borrow::Cow,
@@ -26,7 +28,9 @@ use std::{
 pub use audio::{Audio, prepare_wav, read_audio, read_audio_at};
 pub use error::DataError;
 pub use error::{is_unseen, one_line};
-pub use index::{Clip, read_index, read_index_files, read_index_splits};
+pub use examples::Examples;
+pub use index::{Clip, is_index, read_index, read_index_files, read_index_splits};
+pub use ts::read_series;
 
 use crate::{
     budget::{Budget, FIXED, TooCostly},

@@ -13,6 +13,9 @@ const MAX_BYTES: u64 = 1 << 20;
 
 impl Description {
     /// Reads a description file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or does not hold a description.
     pub fn read(path: &Path) -> Result<Self, DataError> {
         use std::io::Read;
         let mut text = Vec::new();
@@ -25,16 +28,24 @@ impl Description {
                 format!("is larger than {MAX_BYTES} bytes, {FIXED}: an architecture is JSON text"),
             ));
         }
+        Self::parse(&text, path)
+    }
+
+    /// Parses the JSON of a description; `path` is its origin, for errors.
+    ///
+    /// # Errors
+    /// If the text is not a description.
+    pub fn parse(text: &[u8], path: &Path) -> Result<Self, DataError> {
         let invalid = |error: &dyn Display| {
             DataError::new(path, format!("is not an architecture: {error}; docs/architecture.md has examples"))
         };
         let mut budget = Budget::of_file(text.len());
-        budget.take_json(&text).map_err(|error| DataError::new(path, format!("{error}; {}", TooCostly::ADVICE)))?;
-        let json: Json = serde_json::from_slice(&text).map_err(|error| invalid(&error))?;
+        budget.take_json(text).map_err(|error| DataError::new(path, format!("{error}; {}", TooCostly::ADVICE)))?;
+        let json: Json = serde_json::from_slice(text).map_err(|error| invalid(&error))?;
         // A Keras configuration has keys of its own.
         if json.get("class_name").is_some() {
             return keras::description(&json).map_err(|error| invalid(&error));
         }
-        serde_json::from_slice(&text).map_err(|error| invalid(&error))
+        serde_json::from_slice(text).map_err(|error| invalid(&error))
     }
 }

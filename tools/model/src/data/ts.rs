@@ -1,12 +1,20 @@
 //! `.ts` files of the Time Series Classification archive: a header of `@` lines, then one case per line. A case has its
 //! dimensions separated by `:`, the values of a dimension separated by `,`, and its class after the last `:`.
 
-/// Labels and cases of a file. Its dimensions are features.
-pub(super) struct Series {
-    pub(super) labels: Vec<String>,
-    /// Values, `[steps, features]`, and class of each case.
-    pub(super) cases: Vec<(Vec<f32>, usize)>,
-    pub(super) features: usize,
+use std::path::Path;
+
+use super::{DataError, Examples, read_bytes};
+
+/// Reads the cases of a `.ts` file. Its dimensions are features.
+///
+/// # Errors
+/// If the file cannot be read, or its content is not valid.
+pub fn read_series(path: &Path) -> Result<Examples, DataError> {
+    let text = String::from_utf8(read_bytes(path)?).map_err(|_| DataError::new(path, "is not text"))?;
+    parse(&text).map_err(|Problem { line, reason }| match line {
+        Some(line) => DataError::at_line(path, line, reason),
+        None => DataError::new(path, reason),
+    })
 }
 
 /// An error in a file, and its line.
@@ -16,8 +24,8 @@ pub(super) struct Problem {
     pub(super) reason: String,
 }
 
-pub(super) fn parse(text: &str) -> Result<Series, Problem> {
-    let mut series = Series { labels: Vec::new(), cases: Vec::new(), features: 0 };
+pub(super) fn parse(text: &str) -> Result<Examples, Problem> {
+    let mut series = Examples::default();
     let mut in_data = false;
     for (number, line) in text.lines().enumerate() {
         let problem = |reason: String| Problem { line: Some(number as u64 + 1), reason };
@@ -26,13 +34,14 @@ pub(super) fn parse(text: &str) -> Result<Series, Problem> {
             continue;
         }
         if in_data {
-            let (features, case) = case(line, &series.labels).map_err(problem)?;
+            let (features, rows, class) = case(line, &series.labels).map_err(problem)?;
             if series.features != 0 && series.features != features {
                 let before = series.features;
                 return Err(problem(format!("has {features} dimensions, but the cases above have {before}")));
             }
             series.features = features;
-            series.cases.push(case);
+            series.sequences.push(rows);
+            series.classes.push(class);
             continue;
         }
         let mut words = line.split_whitespace();
@@ -51,13 +60,13 @@ pub(super) fn parse(text: &str) -> Result<Series, Problem> {
     if series.labels.is_empty() {
         return problem("has no `@classLabel true` line with the class names");
     }
-    if series.cases.is_empty() {
+    if series.sequences.is_empty() {
         return problem("has no cases after @data");
     }
     Ok(series)
 }
 
-fn case(line: &str, labels: &[String]) -> Result<(usize, (Vec<f32>, usize)), String> {
+fn case(line: &str, labels: &[String]) -> Result<(usize, Vec<f32>, usize), String> {
     let mut dimensions: Vec<&str> = line.split(':').collect();
     let label = dimensions.pop().unwrap_or_default().trim();
     let class = labels.iter().position(|known| known == label);
@@ -75,7 +84,7 @@ fn case(line: &str, labels: &[String]) -> Result<(usize, (Vec<f32>, usize)), Str
         return Err("has dimensions of different lengths".into());
     }
     let rows = (0..steps).flat_map(|step| columns.iter().map(move |column| column[step])).collect();
-    Ok((columns.len(), (rows, class)))
+    Ok((columns.len(), rows, class))
 }
 
 #[cfg(test)]
@@ -88,9 +97,8 @@ mod tests {
     fn dimensions_become_features() {
         let series = parse(&format!("{HEADER}1,2,3:4,5,6:b\n7:8:a\n")).unwrap();
         assert_eq!((series.features, series.labels), (2, vec!["a".to_owned(), "b".to_owned()]));
-        assert_eq!(series.cases[0].0, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
-        let classes: Vec<usize> = series.cases.iter().map(|(_, class)| *class).collect();
-        assert_eq!(classes, [1, 0]);
+        assert_eq!(series.sequences[0], [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        assert_eq!(series.classes, [1, 0]);
     }
 
     #[test]

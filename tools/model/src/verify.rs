@@ -1,0 +1,61 @@
+//! An image beside the model that it was packed from.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tidegate::internals::node::Node;
+use tidegate::{Model, Numeric, Schedule};
+
+use crate::canonical::Canonical;
+use crate::compare::{Comparison, Difference, common_layers};
+use crate::data::DataError;
+use crate::in_place::in_place;
+use crate::load::{self, ImageBuffer, LoadError};
+
+/// The model from `model_file` in f32, with the layers of the image from `image_file`.
+///
+/// # Errors
+/// If the image has other layers than the model.
+pub fn reference(
+    image: &Model<'_>,
+    image_file: &Path,
+    model: &Canonical,
+    model_file: &Path,
+) -> Result<ImageBuffer, LoadError> {
+    // The packer joins some nodes in `i8`.
+    let joined = (image.numeric() == Numeric::I8).then(|| in_place(model));
+    let reference = load::packed(model_file, joined.as_ref().unwrap_or(model), Numeric::F32)?;
+    let parsed = reference.model().map_err(|source| LoadError::Packed { path: model_file.to_owned(), source })?;
+    let shape = |node: Node<'_>| (node.kind, node.input_size, node.hidden_size, node.output_size);
+    let same = |(at, of): (usize, Node<'_>)| image.nodes().nth(at).map(shape) == Some(shape(of));
+    // The packer may have added nodes that rescale a value.
+    let known = common_layers(image, &parsed);
+    if known.len() != parsed.nodes().count() || !known.into_iter().zip(parsed.nodes()).all(same) {
+        let reason = format!("has other layers than {}: was it packed from another model?", model_file.display());
+        return Err(DataError::new(image_file, reason).into());
+    }
+    Ok(reference)
+}
+
+/// A comparison as one JSON value, as in docs/json.md. JSON has no infinity: the ratio of equal values is null.
+pub fn to_json(comparison: &Comparison) -> Value {
+    let Comparison { layers, states, output, steps, .. } = comparison;
+    let value = |of: &Difference| {
+        let (error, ratio, saturation) = (of.max_abs_error, of.snr_db(), of.saturation());
+        json!({ "name": of.name, "max_abs_error": error, "snr_db": ratio, "saturation": saturation })
+    };
+    let [layers, states] = [layers, states].map(|all| all.iter().map(value).collect::<Vec<_>>());
+    let (error, ratio) = (output.max_abs_error, output.snr_db());
+    json!({ "max_abs_error": error, "snr_db": ratio, "steps": steps, "layers": layers, "states": states })
+}
+
+/// Why a comparison of an image has no output.
+pub fn too_short(image: &Model<'_>, is_endless: bool) -> String {
+    let remedy = match image.schedule() {
+        Schedule::Windows { frames, .. } if !is_endless => {
+            format!("at least {frames} steps, or --endless to run without windows")
+        }
+        _ => "more steps".to_owned(),
+    };
+    format!("ends before the model gives an output: give {remedy}")
+}

@@ -1,0 +1,202 @@
+//! `Image`: a packed network, ready to run.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde_json::json;
+use tidegate_model::backend::Engine;
+use tidegate_model::batch::{Rows, Shape, run_batch};
+use tidegate_model::c_header;
+use tidegate_model::data::{DataError, read_audio_at};
+use tidegate_model::heard::hear;
+use tidegate_model::inspect::to_json;
+use tidegate_model::load::{self, ImageBuffer, Settings};
+use tidegate_model::output::write_atomically;
+use tidegate_model::runner::RunError;
+use tidegate_model::sound::front_end_of;
+
+use crate::arrays::{Floats, array, finite};
+use crate::error::{failed, run_failed};
+use crate::interrupt::interruptible;
+use crate::loaded::Loaded;
+use crate::stream::Stream;
+
+/// A packed network.
+#[pyclass(frozen, module = "tidegate._native")]
+pub struct Image {
+    pub(crate) loaded: Arc<Loaded>,
+    /// The file, or what stands for it in errors.
+    #[pyo3(get)]
+    pub(crate) name: String,
+    /// The report of the integers as text and as JSON.
+    #[pyo3(get)]
+    report: Option<(String, String)>,
+}
+
+/// Loads an image from a file.
+#[pyfunction]
+pub fn load_image(path: PathBuf) -> PyResult<Image> {
+    if !load::is_image(&path).map_err(failed)? {
+        let reason = "is not an image: pack it first, `tidegate pack MODEL -o IMAGE`";
+        return Err(failed(DataError::new(&path, reason)));
+    }
+    let image = load::image(&path, &Settings::default(), None).map_err(failed)?;
+    Image::new(image, path.display().to_string(), None)
+}
+
+impl Image {
+    pub fn new(image: ImageBuffer, name: String, report: Option<(String, String)>) -> PyResult<Self> {
+        let loaded = Arc::new(Loaded::prepare(image, &name).map_err(failed)?);
+        Ok(Self { loaded, name, report })
+    }
+
+    /// The stem of the name, for C.
+    fn stem(&self) -> String {
+        Path::new(&self.name).file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+#[pymethods]
+impl Image {
+    /// The image of these bytes.
+    #[staticmethod]
+    fn of_bytes(content: &[u8], name: String) -> PyResult<Self> {
+        Self::new(ImageBuffer::new(content), name, None)
+    }
+
+    /// The contents as JSON, as `tidegate inspect --json` prints them.
+    fn inspect(&self) -> String {
+        self.loaded.with(|engine| to_json(engine.model(), self.loaded.bytes()).to_string())
+    }
+
+    /// The bytes of the image.
+    fn content<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.loaded.bytes())
+    }
+
+    /// Writes the image to a file.
+    fn save(&self, path: PathBuf) -> PyResult<()> {
+        write_atomically(&path, |out| out.write_all(self.loaded.bytes())).map_err(failed)
+    }
+
+    /// The header for C.
+    #[pyo3(signature = (name=None))]
+    fn c_header(&self, name: Option<&str>) -> String {
+        let stem = self.stem();
+        self.loaded.with(|engine| c_header::header(name.unwrap_or(&stem), engine.model(), self.loaded.bytes().len()))
+    }
+
+    /// The image as an array in C.
+    #[pyo3(signature = (name=None))]
+    fn c_array(&self, name: Option<&str>) -> String {
+        let stem = self.stem();
+        c_header::array(name.unwrap_or(&stem), self.loaded.bytes())
+    }
+
+    /// Names and sizes of the inputs and of the outputs.
+    fn ports(&self) -> (Ports, Ports) {
+        self.loaded.with(|engine| {
+            let model = engine.model();
+            let inputs = model.inputs().map(|port| (port.name.to_owned(), port.size)).collect();
+            (inputs, model.outputs().map(|port| (port.name.to_owned(), port.size)).collect())
+        })
+    }
+
+    /// A stream in the zero state.
+    fn stream(&self) -> Stream {
+        Stream::new(Arc::clone(&self.loaded))
+    }
+
+    /// Runs arrays of `[n, steps, size]`, one for each input, each sequence from a zero state. Returns an array
+    /// `[n, rows, size]` for each output, and the number of rows of each sequence.
+    fn run_batch<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: Vec<Bound<'py, PyAny>>,
+        lengths: Option<Vec<usize>>,
+    ) -> PyResult<(Vec<Bound<'py, PyAny>>, Vec<usize>)> {
+        let inputs: Vec<Floats> = inputs.iter().map(Floats::new).collect::<PyResult<_>>()?;
+        let (sequences, steps) = match inputs.first().map(Floats::shape) {
+            Some(&[sequences, steps, _]) => (sequences, steps),
+            _ => return Err(failed("an input must be [n, steps, features]")),
+        };
+        let shape = Shape { sequences, steps, lens: lengths.as_deref() };
+        let sizes: Vec<usize> = inputs.iter().map(|input| input.shape()[2]).collect();
+        let run = |engine: &Engine<'_>| {
+            run_batch(engine, &shape, |input, rows, to| {
+                Python::attach(|py| {
+                    py.check_signals()?;
+                    let (size, before) = (sizes[input], to.len());
+                    inputs[input].read(py, rows.start * size..rows.end * size, to);
+                    finite(&to[before..], size)
+                })
+                .map_err(Ended::Raised)
+            })
+        };
+        let rows: Rows = py.detach(|| self.loaded.with(run)).map_err(Ended::raised)?;
+        let outputs: Vec<usize> = self.loaded.with(|engine| engine.model().outputs().map(|port| port.size).collect());
+        let make = |(index, size): (usize, &usize)| {
+            let values = rows.padded(index, *size).map_err(|error| run_failed(&error))?;
+            array(py, &[rows.counts.len(), rows.most(), *size], &values)
+        };
+        let arrays = outputs.iter().enumerate().map(make).collect::<PyResult<_>>()?;
+        Ok((arrays, rows.counts))
+    }
+
+    /// Runs a sound. Returns times and posteriors of the decisions, and the rest as JSON.
+    fn listen<'py>(&self, py: Python<'py>, sound: Sound) -> PyResult<(Vec<f32>, Bound<'py, PyAny>, String)> {
+        let (loaded, name) = (Arc::clone(&self.loaded), self.name.clone());
+        let heard = interruptible(py, move || {
+            loaded.with(|engine| {
+                let file = Path::new(&name);
+                let rate = front_end_of(engine.model(), file)?.settings().sample_rate;
+                let samples = match sound {
+                    Sound::File(path) => read_audio_at(&path, rate)?.samples,
+                    Sound::Samples(samples) => samples,
+                };
+                hear(engine, file, &samples).map(|heard| (heard, samples.len()))
+            })
+        })?;
+        let (heard, samples) = heard.map_err(failed)?;
+        let posteriors: Vec<f32> = heard.decisions.iter().flat_map(|(_, row)| row.iter().copied()).collect();
+        let posteriors = array(py, &[heard.decisions.len(), heard.labels.len()], &posteriors)?;
+        let rest = json!({
+            "labels": heard.labels, "events": heard.events_json(), "threshold": heard.threshold,
+            "seconds": samples as f64 / f64::from(heard.sample_rate.max(1)),
+        });
+        Ok((heard.decisions.iter().map(|(seconds, _)| *seconds).collect(), posteriors, rest.to_string()))
+    }
+}
+
+/// Names and sizes.
+type Ports = Vec<(String, usize)>;
+
+/// A sound that Python gives.
+#[derive(FromPyObject)]
+enum Sound {
+    File(PathBuf),
+    Samples(Vec<i16>),
+}
+
+/// Why a run has ended early.
+enum Ended {
+    Run(RunError),
+    Raised(PyErr),
+}
+
+impl From<RunError> for Ended {
+    fn from(error: RunError) -> Self {
+        Self::Run(error)
+    }
+}
+
+impl Ended {
+    fn raised(self) -> PyErr {
+        match self {
+            Self::Run(error) => run_failed(&error),
+            Self::Raised(error) => error,
+        }
+    }
+}

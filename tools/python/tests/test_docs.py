@@ -1,0 +1,48 @@
+"""Every public function has an example, and every example runs. The example of docs/python.md runs too."""
+
+import doctest
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import tidegate
+
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "python.md"
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def public():
+    """Every public name, and the public methods of the classes; properties are attributes."""
+    for name in tidegate.__all__:
+        item = getattr(tidegate, name)
+        if inspect.isclass(item) or callable(item):
+            yield name, item
+        if inspect.isclass(item):
+            for method, value in vars(item).items():
+                if not method.startswith("_") and (callable(value) or isinstance(value, (classmethod, staticmethod))):
+                    yield f"{name}.{method}", getattr(item, method)
+
+
+@pytest.mark.parametrize("name", [name for name, _ in public()])
+def test_every_public_function_has_an_example_that_runs(name):
+    item = dict(public())[name]
+    text = inspect.getdoc(item) or ""
+    test = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
+    assert test.examples, f"{name} has no example"
+    assert doctest.DocTestRunner(optionflags=OPTIONS).run(test).failed == 0
+
+
+def test_the_package_has_an_example():
+    test = doctest.DocTestParser().get_doctest(tidegate.__doc__, {}, "tidegate", None, 0)
+    assert test.examples and doctest.DocTestRunner(optionflags=OPTIONS).run(test).failed == 0
+
+
+def test_the_page_runs(tmp_path, monkeypatch):
+    blocks = re.findall(r"^```python\n(.*?)^```", DOCS.read_text(), re.MULTILINE | re.DOTALL)
+    assert blocks
+    monkeypatch.chdir(tmp_path)
+    scope = {}
+    for block in blocks:
+        exec(compile(block, str(DOCS), "exec"), scope)
