@@ -100,6 +100,7 @@ impl<'a> Mfcc<'a> {
     }
 
     /// The address of the code for a frame, which programs that measure code print.
+    #[doc(hidden)]
     pub fn code_address(&self) -> usize {
         self.extract as usize
     }
@@ -130,6 +131,7 @@ impl IntegerMfcc<'_> {
     }
 
     /// The address of the code for a frame, which programs that measure code print.
+    #[doc(hidden)]
     pub fn code_address(&self) -> usize {
         self.extract as usize
     }
