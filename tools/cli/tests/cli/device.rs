@@ -43,7 +43,9 @@ fn estimates_of_networks_are_near_the_counts_of_the_zoo() {
             let counts = &entry["figures"]["instructions"][figures];
             for (what, estimate) in [("step", "instructions_per_step"), ("front_end", "front_end_instructions")] {
                 let (estimate, count) = (device[estimate].as_f64().unwrap(), counts[what].as_f64().unwrap());
-                if !((estimate - count).abs() <= 0.1 * count) {
+                // Without an FPU the instructions of floats depend on their values.
+                let most = if is_float && figures == "m0plus" { 0.2 } else { 0.1 };
+                if !((estimate - count).abs() <= most * count) {
                     off.push(format!("{name}, {core}, {what}: {estimate} estimated, {count} counted"));
                 }
             }
