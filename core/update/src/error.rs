@@ -4,7 +4,7 @@ use core::fmt;
 
 use tidegate::{ImageError, Misaligned};
 
-use crate::key::KeyId;
+use crate::key_id::KeyId;
 
 /// Why an image is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,5 @@
 //! Public keys: the root key in the firmware, and the signing key that a signed key change introduces.
 
-use core::fmt;
 use core::ops::Range;
 
 use ed25519_dalek::{Signature, VerifyingKey};
@@ -8,16 +7,7 @@ use sha2::{Digest, Sha512};
 
 use crate::bytes::{array, put};
 use crate::error::{KeyError, TrustError};
-
-/// The first 8 bytes of the SHA-512 over a public key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyId(pub [u8; 8]);
-
-impl fmt::Display for KeyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
+use crate::key_id::KeyId;
 
 /// An Ed25519 public key that is a canonical point of large order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

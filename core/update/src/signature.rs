@@ -6,7 +6,7 @@ use tidegate::internals::image::field::{FORMAT_VERSION, MAGIC_BYTES, header, sec
 
 use crate::bytes::array;
 use crate::error::TrustError;
-use crate::key::KeyId;
+use crate::key_id::KeyId;
 
 const VERSION: u16 = 1;
 /// Ed25519.

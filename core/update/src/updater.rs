@@ -5,7 +5,8 @@ use embedded_storage_async::nor_flash::NorFlash;
 use crate::fault::UpdateError;
 use crate::flash::Mapped;
 use crate::journal::Journal;
-use crate::key::{Accept, KeyChange, KeyId, Keys};
+use crate::key::{Accept, KeyChange, Keys};
+use crate::key_id::KeyId;
 use crate::receiver::Receiver;
 use crate::record::{Phase, Record};
 
