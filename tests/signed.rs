@@ -159,6 +159,13 @@ fn every_flipped_bit_and_every_truncation_of_a_signed_image_is_refused() {
             if all || byte < nodes || byte >= end || bit == byte % 8 {
                 let refused = Trusted::parse(image.get(), &keys(), &POLICY);
                 assert!(refused.is_err(), "bit {bit} of byte {byte}");
+                // The checksum hides nothing: anybody can compute it.
+                if byte < header::CRC.start || (header::CRC.end..nodes).contains(&byte) || byte >= end {
+                    let mut resealed = AlignedBytes::new(image.get());
+                    seal(resealed.get_mut());
+                    let refused = Trusted::parse(resealed.get(), &keys(), &POLICY);
+                    assert!(refused.is_err(), "bit {bit} of byte {byte}, with its checksum");
+                }
             } else {
                 assert_ne!(Signed::find(image.get()).unwrap().message(), message, "bit {bit} of byte {byte}");
             }
@@ -256,6 +263,19 @@ fn keys_of_small_order_and_keys_with_two_encodings_are_refused() {
     assert_eq!(PublicKey::new(&three), Err(KeyError::NotAPoint));
 }
 
+/// The owner of a key can make a signature with R = 1, S = k a, which satisfies the equation.
+#[test]
+fn a_signature_with_r_of_small_order_is_refused_although_its_equation_holds() {
+    let s: [u8; 32] = hex("95c0fdcc54fccad1f2b8bc9b96aa6837c82f86349e6576ad29ca3ece7b7ea905");
+    let mut signature = [0; 64];
+    signature[0] = 1;
+    signature[32..].copy_from_slice(&s);
+    let lenient = SigningKey::from_bytes(&[1; 32]).verifying_key();
+    let parsed = ed25519_dalek::Signature::from_bytes(&signature);
+    assert!(ed25519_dalek::Verifier::verify(&lenient, b"message", &parsed).is_ok(), "the equation holds");
+    assert!(!key(1).public().verifies(b"message", &signature));
+}
+
 #[test]
 fn a_signed_key_change_replaces_the_signing_key() {
     let change = |by: u8, to: u8, serial| {
@@ -294,6 +314,9 @@ fn every_flipped_bit_of_a_key_change_is_refused() {
         bytes[bit / 8] ^= 1 << (bit % 8);
         let refused = KeyChange::parse(&bytes).and_then(|change| keys().change(&change));
         assert!(refused.is_err(), "bit {bit}");
+        // Magic, version, algorithm and zeros, whoever has signed them.
+        let fixed = [0..8, 28..32].iter().any(|bytes| bytes.contains(&(bit / 8)));
+        assert!(!fixed || KeyChange::parse(&bytes) == Err(KeyError::NotAChange), "bit {bit}");
     }
     assert_eq!(KeyChange::parse(&good[1..]), Err(KeyError::NotAChange));
     let never = KeyChange::new(0, PRODUCT, key(2).public().as_bytes());

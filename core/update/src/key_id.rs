@@ -1,4 +1,4 @@
-//! The name of a key in an image.
+//! The name of a key in images and errors.
 
 use core::fmt;
 
