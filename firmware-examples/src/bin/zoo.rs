@@ -12,7 +12,7 @@ use core::hint::black_box;
 use firmware_examples::arch::{below, entry, executed, paint, singleton, start_counter};
 use firmware_examples::bundle::Bundle;
 use firmware_examples::{Console, exit};
-use tidegate::{Aligned, FrontEnd, IntegerFrontEnd, Model, State, StepError};
+use tidegate::{Aligned, FrontEnd, IntegerFrontEnd, Mfcc, Model, State, StepError};
 
 /// On Arm enough for a network of DTLN in f32. RISC-V's `singleton` would copy that over the stack.
 const IMAGE_BYTES: usize = if cfg!(target_arch = "arm") { 2560 << 10 } else { 512 << 10 };
@@ -67,7 +67,7 @@ fn run() -> Option<()> {
         console.text(" ");
         console.hex(stack);
         let features = model.integer_front_end().map(|features| features.code_address());
-        let features = features.or(model.front_end().map(|features| features.code_address()));
+        let features = features.or(model.front_end().map(Mfcc::code_address));
         for address in [model.nodes().last().map(|node| node.code_address()), features] {
             console.text(" ");
             console.hex(address.unwrap_or_default() as u32);
