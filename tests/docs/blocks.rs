@@ -6,7 +6,7 @@ use std::fs;
 
 use super::repository;
 
-/// What happens to the blocks of a page in a language.
+/// The check of the blocks of a page in one language.
 enum Checked {
     /// A file of tests, and a part of it that names the page or its blocks.
     By(&'static str, &'static str),

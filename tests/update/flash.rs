@@ -38,7 +38,7 @@ impl Operation {
     }
 }
 
-/// What the parts of a memory have done.
+/// A log of the operations on a memory.
 #[derive(Clone, Debug, Default)]
 pub struct Log(Rc<RefCell<Vec<Operation>>>);
 

@@ -26,19 +26,19 @@ impl Bank {
     }
 }
 
-/// What happens to the spare bank.
+/// The state of the spare bank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
     /// Nothing.
     #[default]
     Idle = 0,
-    /// It is being erased for an image.
+    /// The bank is being erased for an image.
     Erasing = 1,
-    /// It is erased, and an image is being received.
+    /// The bank is erased, and an image is being received.
     Receiving = 2,
-    /// It holds a verified image, which runs after the next reset.
+    /// The bank holds a verified image, which runs after the next reset.
     Pending = 3,
-    /// Its image runs on trial. After a reset without a confirmation, the active bank runs again.
+    /// The image of the bank runs on trial. After a reset without a confirmation, the active bank runs again.
     Trial = 4,
 }
 

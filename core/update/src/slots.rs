@@ -12,7 +12,7 @@ use crate::record::{Bank, Phase, Record, Wear};
 use crate::trusted::{Policy, Trusted};
 use crate::updater::Updater;
 
-/// What [`Slots::open`] has found after a reset.
+/// The outcome of [`Slots::open`] after a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boot {
     /// No bank has an image.
@@ -107,7 +107,7 @@ impl<B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Slots<B, J> {
         Ok(slots)
     }
 
-    /// What the last reset has led to.
+    /// The outcome of the last reset.
     pub fn boot(&self) -> Boot {
         self.boot
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Failure;
 
-/// What was checked.
+/// Counts of pages and links.
 pub struct Checked {
     /// Number of pages.
     pub pages: usize,

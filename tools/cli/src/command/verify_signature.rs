@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use tidegate_model::load::ImageBuffer;
-use tidegate_update::{Keys, Policy, Signed, Trusted};
+use tidegate_update::{Keys, Policy, Signed, TrustError, Trusted};
 
 use super::args::JsonArg;
 use super::keys::{Key, parse_product, read, signer};
@@ -35,7 +35,11 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let failed = |error| Failure::of(&args.image, error);
+    let failed = |error| match error {
+        TrustError::Unsigned => Failure::of(&args.image, format!("{error}: sign it with `tidegate sign`")),
+        TrustError::Truncated { .. } => Failure::of(&args.image, format!("{error}: copy it again")),
+        _ => Failure::of(&args.image, error),
+    };
     let image = ImageBuffer::new(&read(&args.image)?);
     let root = Key::read(&args.key)?.public();
     let product = match args.product {

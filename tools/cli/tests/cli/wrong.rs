@@ -202,7 +202,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     ("keygen key.pem", "key.pem: exists, and a key that is overwritten is lost: give another name"),
     ("keygen none/key.pem", "none/key.pem: there is no folder none: make it with `mkdir -p none`"),
-    ("verify-signature g.tgi --key key.pub.pem", "g.tgi: the image is not signed"),
+    ("verify-signature g.tgi --key key.pub.pem", "g.tgi: the image is not signed: sign it with `tidegate sign`"),
     (
         "verify-signature signed.tgi --key key.pub.pem --min-counter 3",
         "signed.tgi: the image has security counter 2, but at least 3 is required",
