@@ -64,6 +64,7 @@ impl<U, X> Frame<U, X> {
     }
 }
 
+#[cfg(target_arch = "arm")]
 impl Frame<u32, [i16; 2]> {
     /// [`new`](Self::new) for `i4x16`, whose blocks have a word of factors after each group.
     pub fn of_i4<'a, 'x>(

@@ -12,12 +12,20 @@ pub(crate) mod usual {
     pub use super::super::thumb1_gates::{gru, interpolate, reset_update};
     #[cfg(all(target_arch = "arm", feature = "thumb2", not(feature = "mve")))]
     pub use super::super::thumb2_gates::{gru, interpolate, reset_update};
-    #[cfg(not(all(target_arch = "arm", feature = "mve")))]
+    #[cfg(target_arch = "riscv32")]
+    pub use super::super::rv32_gates::{gru, interpolate, lstm, reset_update};
+    #[cfg(not(any(target_arch = "riscv32", all(target_arch = "arm", feature = "mve"))))]
     pub(crate) use super::lstm;
-    #[cfg(not(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32")))))]
+    #[cfg(not(any(
+        target_arch = "riscv32",
+        all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32")))
+    )))]
     pub use plain::{gru, interpolate, reset_update};
 
-    #[cfg(not(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32")))))]
+    #[cfg(not(any(
+        target_arch = "riscv32",
+        all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32")))
+    )))]
     mod plain {
         use super::super::{self as gates, GruSums};
         use crate::curve::Usual;
@@ -58,6 +66,7 @@ pub(crate) struct GruSums<'s> {
 
 /// Updates the units of an LSTM from the sums of i, f, g, o: c to c', and writes m. σ for the gates, tanh for candidate
 /// and output.
+#[cfg(not(target_arch = "riscv32"))]
 #[inline(always)]
 pub(crate) fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShifts) {
     for (&[i, f, g, o], (c, m)) in sums.iter().zip(cell.iter_mut().zip(m)) {

@@ -9,7 +9,7 @@ mod dsp;
 #[cfg(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", feature = "dsp"))]
 #[expect(unsafe_code)]
 mod fpu;
-#[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
+#[cfg(any(target_arch = "riscv32", all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32")))))]
 mod frame;
 pub(crate) mod gates;
 mod i4;
@@ -40,6 +40,12 @@ mod mve_asm;
 #[cfg(all(target_arch = "arm", feature = "mve"))]
 #[expect(unsafe_code)]
 mod mve_gates;
+#[cfg(target_arch = "riscv32")]
+#[expect(unsafe_code)]
+mod rv32;
+#[cfg(target_arch = "riscv32")]
+#[expect(unsafe_code)]
+mod rv32_gates;
 #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
 #[expect(unsafe_code)]
 mod thumb1;
@@ -62,7 +68,7 @@ mod thumb2_i4;
 #[cfg(all(target_arch = "arm", feature = "dsp"))]
 pub(crate) use dsp_half::of_halves;
 
-#[cfg(not(all(target_arch = "arm", feature = "thumb2")))]
+#[cfg(not(any(target_arch = "riscv32", all(target_arch = "arm", feature = "thumb2"))))]
 impl Kernel for Portable {}
 #[cfg(not(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32")))))]
 impl Kernel for PortableI4 {}

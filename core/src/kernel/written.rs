@@ -48,7 +48,7 @@ impl<'s> Written<'s> {
 }
 
 /// For kernels in assembly.
-#[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
+#[cfg(any(target_arch = "riscv32", all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32")))))]
 impl Written<'_> {
     /// Number of places.
     pub fn room(&self) -> usize {
