@@ -1,19 +1,21 @@
 //! The gates of several units, computed from their sums, in plain Rust. Cores with suitable instructions have their own
 //! versions.
 
-use crate::curve::{Curves, PREACT_BITS, sigmoid, tanh};
+use crate::curve::Curves;
+#[cfg(not(target_arch = "riscv32"))]
+use crate::curve::{PREACT_BITS, sigmoid, tanh};
 use crate::quant::from_q15;
 
 /// The gates with σ and tanh, in the version for the target of the build.
 pub(crate) mod usual {
     #[cfg(all(target_arch = "arm", feature = "mve"))]
     pub use super::super::mve_gates::{gru, interpolate, lstm, reset_update};
+    #[cfg(target_arch = "riscv32")]
+    pub use super::super::rv32_gates::{gru, interpolate, lstm, reset_update};
     #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
     pub use super::super::thumb1_gates::{gru, interpolate, reset_update};
     #[cfg(all(target_arch = "arm", feature = "thumb2", not(feature = "mve")))]
     pub use super::super::thumb2_gates::{gru, interpolate, reset_update};
-    #[cfg(target_arch = "riscv32")]
-    pub use super::super::rv32_gates::{gru, interpolate, lstm, reset_update};
     #[cfg(not(any(target_arch = "riscv32", all(target_arch = "arm", feature = "mve"))))]
     pub(crate) use super::lstm;
     #[cfg(not(any(
