@@ -17,9 +17,9 @@ use tidegate::internals::activation::{self, Activation, ParseActivationError};
 /// Neighboring f32 that are checked together. They are equally far apart.
 const BLOCK: usize = 16;
 /// One block in this many is checked. The stride is prime, so every exponent occurs.
-const STRIDE: usize = if cfg!(debug_assertions) { 1021 } else { 7 };
+const STRIDE: usize = if cfg!(debug_assertions) { 1021 } else { 61 };
 /// The stride beyond [`CURVED`].
-const STRAIGHT_STRIDE: usize = if cfg!(debug_assertions) { 4099 } else { 61 };
+const STRAIGHT_STRIDE: usize = if cfg!(debug_assertions) { 4099 } else { 521 };
 /// The stride for further parameters, beside those that are checked in full.
 const SAMPLED: usize = if cfg!(debug_assertions) { 40_009 } else { 1021 };
 /// The magnitudes at which the functions bend: 2^-24 to 2^10.
