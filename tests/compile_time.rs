@@ -99,9 +99,9 @@ fn messages(cases: &[Case<'_>], target: Option<&str>, features: &str) -> String 
     }
     fs::write(folder.join("src/lib.rs"), source).expect("the folder can be written");
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["check", "--offline", "--color", "never"]).current_dir(&folder);
-    // One folder for all cases, so that procedural macros are compiled once.
-    cargo.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("include_model/target"));
+    cargo.args(["check", "--release", "--offline", "--color", "never"]).current_dir(&folder);
+    // The folder and the profile of the workspace, whose procedural macros are compiled.
+    cargo.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join(".."));
     cargo.env_remove("RUSTFLAGS");
     if let Some(target) = target {
         cargo.args(["--target", target]);

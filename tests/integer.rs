@@ -199,8 +199,12 @@ fn run(model: &Model<'_>, x: &[i16]) -> (Vec<i16>, Vec<i16>) {
 fn every_cell_matches_its_twin_in_every_layout() {
     let mut rng = Rng::new(1);
     let (mut seen, mut refused) = (std::collections::BTreeMap::new(), 0);
-    for variant in variants() {
-        for (input, hidden) in SIZES.into_iter().flat_map(|input| SIZES.map(|hidden| (input, hidden))) {
+    for (at, variant) in variants().into_iter().enumerate() {
+        // A third of the pairs, with each size as input and as width, unless every pair is asked for.
+        let every = std::env::var_os("TIDEGATE_EVERY_SIZE").is_some();
+        let pairs = (0..SIZES.len()).flat_map(|input| (0..SIZES.len()).map(move |hidden| [input, hidden]));
+        let pairs = pairs.filter(|[input, hidden]| every || (at + input + hidden).is_multiple_of(3));
+        for [input, hidden] in pairs.map(|pair| pair.map(|size| SIZES[size])) {
             let draw = Draw { weights: rng.pick(&[0.5, 2.0, 30.0]), biases: rng.below(4) > 0 };
             let model = chain(&mut rng, input, &[(variant.clone(), hidden)], draw);
             let limit = rng.pick(&[0.01, 1.0, 200.0]);

@@ -25,8 +25,8 @@ struct Record {
     fuzz: BTreeMap<String, Outcome>,
     /// The tests of `cargo xtask hosts` that have passed.
     hosts: Option<Outcome>,
-    /// The tests of functions over every f32 that have passed.
-    every_f32: Option<Outcome>,
+    /// The tests of functions over every f32 and of integers at every size that have passed.
+    every_input: Option<Outcome>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -63,8 +63,8 @@ pub fn run(targets: Vec<String>) -> Result<(), Failure> {
         let executions = test::hosts(RACE_SECONDS)?;
         record.hosts = Some(result(Ran { executions, seconds: start.elapsed().as_secs() }));
         let start = Instant::now();
-        let executions = test::every_f32()?;
-        record.every_f32 = Some(result(Ran { executions, seconds: start.elapsed().as_secs() }));
+        let executions = test::every_input()?;
+        record.every_input = Some(result(Ran { executions, seconds: start.elapsed().as_secs() }));
         write(&path, &record)?;
     }
     Ok(())

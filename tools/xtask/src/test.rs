@@ -93,13 +93,19 @@ pub fn hosts(race_seconds: u32) -> Result<u64, Failure> {
     Ok(total.passed)
 }
 
-/// The tests of functions over every f32, of which the other tests take a sample. Returns how many have passed.
-pub fn every_f32() -> Result<u64, Failure> {
+/// The tests of functions over every f32 and of integers at every size, of which the other tests take a sample. Returns how
+/// many have passed.
+pub fn every_input() -> Result<u64, Failure> {
     let mut total = Total::default();
     for (package, tests) in [("tidegate", &["--lib", "--test", "activation"][..]), ("tidegate-fused", &["--lib"])] {
         let mut command = cargo(".", &["test", "--release", "--locked", "--package", package]);
         command.args(tests).env("TIDEGATE_EVERY_F32", "1");
         total.cargo_tests(&format!("functions of {package} over every f32"), command)?;
+    }
+    for (suite, test) in [("engine", "integer::every_cell"), ("fused", "fused_integer::cells_and_dense")] {
+        let mut command = cargo(".", &firmware::WORKSPACE_TESTS);
+        command.args(["--test", suite, "--", test]).env("TIDEGATE_EVERY_SIZE", "1");
+        total.cargo_tests(&format!("integers of every size, {suite}"), command)?;
     }
     total.end()?;
     Ok(total.passed)
