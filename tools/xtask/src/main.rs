@@ -87,7 +87,8 @@ enum Task {
     /// Run the firmware under QEMU and compare its output with firmware-examples/expected
     Qemu(Record),
     /// Count the instructions of a step on every core, model its cycles, and compare with
-    /// firmware-examples/expected/icount.json
+    /// firmware-examples/expected/icount.json. An optimized xtask reads the traces faster: `cargo run --release --package xtask
+    /// -- icount`
     Icount(Figures),
     /// Measure the networks of tools/cli/zoo.json, which are in the test data, and compare with that file
     Zoo {
