@@ -12,11 +12,10 @@ pub fn tanh<S: Simd>(s: S, x: S::F32) -> S::F32 {
     s.tanh(x, 1.0)
 }
 
-/// σ(x) = (1 + tanh(x / 2)) / 2
+/// σ(x). Propagates NaN.
 #[inline(always)]
 pub fn sigmoid<S: Simd>(s: S, x: S::F32) -> S::F32 {
-    let half = s.splat(0.5);
-    s.fma(half, s.tanh(x, 0.5), half)
+    s.sigmoid(x)
 }
 
 /// Clips `x` to ±`limit`; 0 means no limit. Propagates NaN.

@@ -34,8 +34,10 @@ pub trait Simd: Instructions {
     type Parts: Copy;
     /// Number of lanes.
     const LANES: usize;
-    /// Largest number of rows in a block of a batch, limited by the registers for its sums.
+    /// Largest number of rows in a block of a batch.
     const ROWS: usize;
+    /// Largest number of vectors of sums in a block, limited by the registers.
+    const SUMS: usize;
 
     /// A vector with the same number in every lane.
     fn splat(self, value: f32) -> Self::F32;
@@ -81,6 +83,13 @@ pub trait Simd: Instructions {
     #[inline(always)]
     fn tanh(self, x: Self::F32, scale: f32) -> Self::F32 {
         tanh_by_exp(self, self.mul(self.splat(scale), x))
+    }
+
+    /// σ(x) = (1 + tanh(x / 2)) / 2, within [`SIGMOID_MAX_ERROR`](tidegate::internals::activation::SIGMOID_MAX_ERROR).
+    #[inline(always)]
+    fn sigmoid(self, x: Self::F32) -> Self::F32 {
+        let half = self.splat(0.5);
+        self.fma(half, self.tanh(x, 0.5), half)
     }
 }
 
@@ -138,6 +147,7 @@ impl Simd for Scalar {
     type Parts = [f32; PLAIN];
     const LANES: usize = PLAIN;
     const ROWS: usize = 2;
+    const SUMS: usize = 8;
 
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F32 {

@@ -271,37 +271,50 @@ impl<S: Simd, W: Weight> Task for Many<'_, S, W> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
-        let Self { s, parts, start, sums, rows, way } = self;
-        let (matrix, _) = parts[0];
+    fn run(mut self) {
+        let (matrix, _) = self.parts[0];
+        for turn in 0..matrix.len() {
+            let at = self.way.at(turn, matrix.len());
+            match matrix.width(at) {
+                1 => self.panel::<1>(at),
+                2 => self.panel::<2>(at),
+                3 => self.panel::<3>(at),
+                _ => self.panel::<WIDTH>(at),
+            }
+        }
+    }
+}
+
+impl<S: Simd, W: Weight> Many<'_, S, W> {
+    /// Sums panel `at`, which has `R` vectors, for all rows.
+    #[inline(always)]
+    fn panel<const R: usize>(&mut self, at: usize) {
+        let &mut Self { s, parts, start, ref mut sums, rows, .. } = self;
+        let behind = parts[0].0.first(at) * S::LANES;
         let len = match rows {
             Rows::OnePart(rows) => rows.len(),
             Rows::TwoParts(rows) => rows.len(),
         };
-        for turn in 0..matrix.len() {
-            let at = way.at(turn, matrix.len());
-            let behind = matrix.first(at) * S::LANES;
-            let mut first = 0;
-            while first < len {
-                let count = block_len(s, len - first);
-                match (rows, parts) {
-                    (Rows::OnePart(rows), &[part, ..]) => {
-                        let row = |n: usize| ([rows[first + n].0], rows[first + n].1 + behind);
-                        match matrix.width(at) {
-                            1 => narrow_block::<S, W, 1>(s, part, at, start, sums, count, row),
-                            2 => narrow_block::<S, W, 2>(s, part, at, start, sums, count, row),
-                            3 => block_of::<S, W, 3, 1>(s, [part], at, start, sums, count, row),
-                            _ => block_of::<S, W, WIDTH, 1>(s, [part], at, start, sums, count, row),
-                        }
+        let mut first = 0;
+        while first < len {
+            let count = block_len::<S, R>(s, len - first);
+            match (rows, parts) {
+                (Rows::OnePart(rows), &[part, ..]) => {
+                    let row = |n: usize| ([rows[first + n].0], rows[first + n].1 + behind);
+                    if const { R < 3 } {
+                        narrow_block::<S, W, R>(s, part, at, start, sums, count, row);
+                    } else {
+                        block_of::<S, W, R, 1>(s, [part], at, start, sums, count, row);
                     }
-                    (Rows::TwoParts(rows), &[one, other]) => {
-                        let row = |n: usize| (rows[first + n].0, rows[first + n].1 + behind);
-                        block_of::<S, W, WIDTH, 2>(s, [one, other], at, start, sums, count, row);
-                    }
-                    _ => {}
                 }
-                first += count;
+                // Panels of two parts have [`WIDTH`] vectors.
+                (Rows::TwoParts(rows), &[one, other]) if const { R == WIDTH } => {
+                    let row = |n: usize| (rows[first + n].0, rows[first + n].1 + behind);
+                    block_of::<S, W, R, 2>(s, [one, other], at, start, sums, count, row);
+                }
+                _ => {}
             }
+            first += count;
         }
     }
 }
@@ -312,11 +325,18 @@ pub const MOST_ROWS: usize = 6;
 /// Offsets of a row's operands in two parts, and of its sums.
 pub type Place = ([usize; 2], usize);
 
-/// Number of rows in the next block when `rows` are left. All blocks have about the same size and at most
-/// [`Simd::ROWS`] rows: a block of one row would load as many weights as it multiplies.
+/// Number of rows in the next block when `rows` are left, for panels of `R` vectors. All blocks have about the same size
+/// and at most [`Simd::ROWS`] rows: a block of one row would load as many weights as it multiplies.
 #[inline(always)]
-pub fn block_len<S: Simd>(_: S, rows: usize) -> usize {
-    rows.div_ceil(rows.div_ceil(S::ROWS))
+pub fn block_len<S: Simd, const R: usize>(_: S, rows: usize) -> usize {
+    let most = const { if halved::<S, R>() || S::ROWS * R <= S::SUMS { S::ROWS } else { S::SUMS / R } };
+    rows.div_ceil(rows.div_ceil(most))
+}
+
+/// Whether a full block sums one half of a panel after the other. Half a panel and the sums of many rows need fewer loads
+/// of weights and operands for their products than a whole panel and the sums of few.
+const fn halved<S: Simd, const R: usize>() -> bool {
+    R == WIDTH && S::ROWS * R > S::SUMS
 }
 
 /// Sums panel `at`, which has `R` vectors, for a block of `rows` rows. `row` returns the offsets of a row's operands
@@ -372,11 +392,16 @@ fn rows_of<S: Simd, W: Weight, const R: usize, const N: usize, const M: usize>(
     sums: &mut [f32],
     row: impl Fn(usize) -> ([usize; M], usize),
 ) {
-    s.call(Block::<S, W, R, N, M> { s, parts, at, start, sums, rows: core::array::from_fn(row) });
+    // `from_fn` is not always inlined.
+    let mut rows = [([0; M], 0); N];
+    for n in 0..N {
+        rows[n] = row(n);
+    }
+    s.call(Block::<S, W, R, N, M> { s, parts, at, start, sums, rows });
 }
 
-/// The sums of `N` rows, which stay in registers until they are complete. Never inlined, so that it can use every
-/// register.
+/// The sums of `N` rows with a panel, which stay in registers until they are complete. Never inlined, so that it can use
+/// every register.
 struct Block<'a, 's, S, W, const R: usize, const N: usize, const M: usize> {
     s: S,
     parts: [Part<'a, W>; M],
@@ -393,40 +418,76 @@ impl<S: Simd, W: Weight, const R: usize, const N: usize, const M: usize> Task fo
     #[inline(always)]
     fn run(self) {
         let Self { s, parts, at, start, sums, rows } = self;
-        let mut chains = [[s.splat(0.0); R]; N];
-        for n in 0..N {
-            chains[n] = load::<S, R>(s, start.unwrap_or(&sums[rows[n].1..]));
-        }
+        let mut panels: [&[[W::Lanes<S>; R]]; M] = [&[]; M];
+        let mut x: [[&[f32]; N]; M] = [[&[]; N]; M];
         for m in 0..M {
             let (matrix, operands) = parts[m];
-            let panel = matrix.panel::<S, R>(at);
-            let mut x: [&[f32]; N] = [&[]; N];
+            panels[m] = matrix.panel::<S, R>(at);
             for n in 0..N {
-                x[n] = &operands[rows[n].0[m]..][..panel.len()];
+                x[m][n] = &operands[rows[n].0[m]..][..panels[m].len()];
             }
-            chains = chain::<S, W, R, N>(s, panel, x, chains);
         }
-        for n in 0..N {
-            store(s, chains[n], &mut sums[rows[n].1..]);
+        if const { halved::<S, R>() && N * R > S::SUMS } {
+            vectors::<S, W, R, N, M, 0, 2>(s, panels, x, start, sums, rows);
+            vectors::<S, W, R, N, M, 2, 2>(s, panels, x, start, sums, rows);
+        } else {
+            vectors::<S, W, R, N, M, 0, R>(s, panels, x, start, sums, rows);
         }
     }
 }
 
-/// Adds the products of a panel with `N` operands. Loops over indices, and sums passed by value, keep the sums in
+/// The sums of the `V` vectors of a panel from vector `FROM` on.
+#[inline(always)]
+fn vectors<S: Simd, W: Weight, const R: usize, const N: usize, const M: usize, const FROM: usize, const V: usize>(
+    s: S,
+    panels: [&[[W::Lanes<S>; R]]; M],
+    x: [[&[f32]; N]; M],
+    start: Option<&[f32]>,
+    sums: &mut [f32],
+    rows: [([usize; M], usize); N],
+) {
+    let from = FROM * S::LANES;
+    let mut chains = [[s.splat(0.0); V]; N];
+    for n in 0..N {
+        chains[n] = load::<S, V>(s, &start.unwrap_or(&sums[rows[n].1..])[from..]);
+    }
+    for m in 0..M {
+        chains = chain::<S, W, R, N, FROM, V>(s, panels[m], x[m], chains);
+    }
+    for n in 0..N {
+        store(s, chains[n], &mut sums[rows[n].1 + from..]);
+    }
+}
+
+/// Adds the products of `V` vectors of a panel with `N` operands. Loops over indices, and sums passed by value, keep the
+/// sums in registers. So do the loops' orders: what the inner loop repeats, weights or operands, is the smaller number of
 /// registers.
 #[inline(always)]
-fn chain<S: Simd, W: Weight, const R: usize, const N: usize>(
+fn chain<S: Simd, W: Weight, const R: usize, const N: usize, const FROM: usize, const V: usize>(
     s: S,
     panel: &[[W::Lanes<S>; R]],
     operands: [&[f32]; N],
-    mut sums: [[S::F32; R]; N],
-) -> [[S::F32; R]; N] {
+    mut sums: [[S::F32; V]; N],
+) -> [[S::F32; V]; N] {
     for col in 0..panel.len() {
         let weights = &panel[col];
-        for n in 0..N {
-            let x = s.splat(operands[n][col]);
-            for r in 0..R {
-                sums[n][r] = s.fma(W::load(s, &weights[r]), x, sums[n][r]);
+        if const { V <= N } {
+            for n in 0..N {
+                let x = s.splat(operands[n][col]);
+                for v in 0..V {
+                    sums[n][v] = s.fma(W::load(s, &weights[FROM + v]), x, sums[n][v]);
+                }
+            }
+        } else {
+            let mut x = [s.splat(0.0); N];
+            for n in 0..N {
+                x[n] = s.splat(operands[n][col]);
+            }
+            for v in 0..V {
+                let weight = W::load(s, &weights[FROM + v]);
+                for n in 0..N {
+                    sums[n][v] = s.fma(weight, x[n], sums[n][v]);
+                }
             }
         }
     }

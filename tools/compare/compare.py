@@ -21,6 +21,7 @@ def arguments():
     parser.add_argument("--only", nargs="+", default=[""], metavar="PREFIX", help="run only cases whose names start with a PREFIX, as in stream-lstm w1")
     parser.add_argument("--rtneural", type=Path, metavar="DIR", help="source folder of RTNeural with its submodules [default: skip RTNeural]")
     parser.add_argument("--onednn", type=Path, metavar="DIR", help="installed oneDNN (include and lib) [default: the newest package]")
+    parser.add_argument("--isa", choices=list(install.FLAGS), default="native", help="instruction set that the runtimes are held to [default: the best of the machine]")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="core that all drivers are pinned to")
     parser.add_argument("--seconds", type=float, default=10, help="time per case; extended until each driver has 20 quiet turns")
     parser.add_argument("--json", type=Path, metavar="FILE", help="file to write all figures to")
@@ -42,18 +43,18 @@ def main():
     import report
     import workloads
 
-    every = workloads.QUICK if given.quick else workloads.CASES
+    every = workloads.QUICK if given.quick else workloads.CASES[given.isa]
     cases = [case for case in every if case.name.startswith(tuple(given.only))]
     if not cases:
         raise SystemExit(f"no case starts with that prefix; the cases are {', '.join(case.name for case in every)}")
     command, tidegate = install.drivers(given.work.resolve(), cases, given.rtneural and given.rtneural.resolve(),
-                                         given.onednn and given.onednn.resolve())
+                                         given.onednn and given.onednn.resolve(), given.isa)
     library = next((given.work.resolve() / "venv").glob("lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*"))
     seconds, turn = (0.2, 0.005) if given.quick else (given.seconds, 0.05)
     git = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
     now = datetime.datetime.now(datetime.timezone.utc)
     probe = measure.Probe()
-    record = {"date": now.date().isoformat(), "commit": git, "machine": measure.machine(), "results": {}}
+    record = {"date": now.date().isoformat(), "commit": git, "machine": measure.machine(), "isa": given.isa, "results": {}}
     for case in cases:
         print(f"{case.name} ...", file=sys.stderr, flush=True)
         network, folder = networks.Network(case), given.work.resolve() / "cases" / case.name
@@ -64,8 +65,9 @@ def main():
             record["results"][case.name] = {run: {"failed": str(error)} for run in case.runs}
             continue
         want = network.outputs()
-        record["results"][case.name] = measure.case(case, folder, want, command, library, given.core, seconds, turn, probe)
-    record["bars"] = report.bars(cases, record["results"])
+        record["results"][case.name] = measure.case(case, folder, want, command, library, given.core, seconds, turn, probe,
+                                                    install.HELD[given.isa])
+    record["bars"] = report.bars(cases, record["results"], given.isa)
     turns = report.turns(record["results"])
     page, figures = report.markdown(record, cases), json.dumps(record, indent=1) + "\n"
     print(page)
@@ -74,6 +76,7 @@ def main():
     if given.record:
         (HERE / "results").mkdir(exist_ok=True)
         cpu = "-".join(record["machine"]["cpu"].replace("(R)", "").lower().split()) + f"-{record['machine']['model']}"
+        cpu += "" if given.isa == "native" else f"-{given.isa}"
         for suffix, text in ((".md", page), (".json", figures), ("-turns.csv", turns)):
             (HERE / "results" / f"{record['date']}-{cpu}{suffix}").write_text(text)
         print("The table of docs/hosts.md shows the newest record. Write it again:\n"

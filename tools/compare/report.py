@@ -1,24 +1,24 @@
 """Formats the results and judges the bars."""
 
 from measure import LEAST_TURNS
-from workloads import BARS, LOADING_SECONDS, NORMED_TO_PLAIN
+from workloads import BARS, FLOOR, LOADING_SECONDS, NORMED_TO_PLAIN
 
 COLUMNS = ("tidegate f32", "tidegate f32-2threads", "tidegate f16", "tidegate i8x16", "rtneural", "rtneural xsimd", "onnxruntime",
-           "openvino", "onednn", "tract", "onednn int8", "onnxruntime int8", "onnxruntime int8-rows")
+           "openvino", "onednn", "tract", "onednn int8", "onnxruntime int8", "onnxruntime int8-rows", "floor")
 
 
-def bars(cases, results):
+def bars(cases, results, isa):
     """Judges every bar whose case has run: `{row, case, ours, against, ratio, bar, verdict}`."""
     known, rows = {case.name: case for case in cases}, []
-    for bar in BARS:
+    for bar in BARS[isa]:
         if bar.case in known:
             rows.append(_judge(bar, known[bar.case], results))
     ours = lambda name: _usable(results.get(name, {}).get("tidegate f32", {}))
     plain, normed = ours("w2"), ours("w2-normed")
     if plain and normed:
         ratios = _ratios(normed, plain)
-        row = _row("W2n", "w2-normed", "tidegate f32", "our plain W2", ratios, f"at most {NORMED_TO_PLAIN}x its time")
-        rows.append(row | {"verdict": _verdict([ratio <= NORMED_TO_PLAIN for ratio in ratios], (plain, normed))})
+        row = _row("W2n", "w2-normed", "tidegate f32", "our plain W2", ratios, f"at most {NORMED_TO_PLAIN[isa]}x its time")
+        rows.append(row | {"verdict": _verdict([ratio <= NORMED_TO_PLAIN[isa] for ratio in ratios], (plain, normed))})
     if normed:
         once = (normed["load_ns"] + normed["first_ns"] - normed["median_ns"]) / 1e9
         row = _row("W2n", "w2-normed", "tidegate f32", "nothing to build", (once, once),
@@ -54,7 +54,8 @@ def _judge(bar, case, results):
     ours = _usable(found.get(bar.ours, {}))
     others = {name: figures for name in bar.against if (figures := _usable(found.get(name, {})))}
     missing = [name for name in bar.against if name not in others]
-    wanted = f"at least {bar.factor}x" + (", smaller error" if bar.more_exact else "")
+    wanted = f"at most {bar.factor}x its time" if bar.at_most else f"at least {bar.factor}x"
+    wanted += ", smaller error" if bar.more_exact else ""
     if not ours or not others:
         reason = f"{bar.ours} did not run" if not ours else f"none of {', '.join(bar.against)} ran"
         return _row(bar.row, bar.case, bar.ours, ", ".join(bar.against), (None, None), wanted) | {"verdict": f"SKIP: {reason}"}
@@ -62,7 +63,13 @@ def _judge(bar, case, results):
     fastest = [min(others, key=lambda other: others[other][median]) for median in ("median_ns", "median_of_all_ns")]
     ratios = tuple(others[name][median] / ours[median] for name, median in zip(fastest, ("median_ns", "median_of_all_ns")))
     exact = not bar.more_exact or all(ours["max_error"] < other["max_error"] for other in others.values())
-    verdict = _verdict([ratio >= bar.factor and exact for ratio in ratios], (ours, others[fastest[0]]))
+    if bar.at_most:
+        ratios = tuple(1 / ratio for ratio in ratios)
+    met = [(ratio <= bar.factor if bar.at_most else ratio >= bar.factor) and exact for ratio in ratios]
+    verdict = _verdict(met, (ours, others[fastest[0]]))
+    floor = found.get("floor")
+    if floor and bar.ours == "tidegate f32" and all(ratio <= FLOOR for ratio in _ratios(ours, floor)):
+        verdict = "met: at the floor"
     label = fastest[0] + (f"; without {', '.join(missing)}" if missing else "")
     return _row(bar.row, bar.case, bar.ours, label, ratios, wanted) | {"verdict": verdict}
 

@@ -66,6 +66,7 @@ impl Simd for Neon {
     const LANES: usize = 4;
     // 24 sums, four vectors of weights and one operand: 29 of 32 registers.
     const ROWS: usize = 6;
+    const SUMS: usize = 24;
 
     #[inline(always)]
     fn splat(self, value: f32) -> float32x4_t {

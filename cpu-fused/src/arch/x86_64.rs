@@ -69,6 +69,7 @@ macro_rules! proven {
     }};
 }
 
+mod curves_avx2;
 mod integers_avx2;
 mod integers_avx512;
 mod tanh_avx512;
@@ -106,7 +107,8 @@ impl Simd for Avx2 {
     type F32 = __m256;
     type Parts = __m256;
     const LANES: usize = 8;
-    const ROWS: usize = 3;
+    const ROWS: usize = 6;
+    const SUMS: usize = 12;
 
     #[inline(always)]
     fn splat(self, value: f32) -> __m256 {
@@ -218,6 +220,16 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn tanh(self, x: __m256, scale: f32) -> __m256 {
+        curves_avx2::tanh(self, x, scale)
+    }
+
+    #[inline(always)]
+    fn sigmoid(self, x: __m256) -> __m256 {
+        curves_avx2::sigmoid(self, x)
+    }
+
+    #[inline(always)]
     fn sum(self, a: __m256) -> f32 {
         proven!({
             let four = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
@@ -274,6 +286,7 @@ impl Simd for Avx512 {
     type Parts = [__m256; 2];
     const LANES: usize = 16;
     const ROWS: usize = 6;
+    const SUMS: usize = 24;
 
     #[inline(always)]
     fn splat(self, value: f32) -> __m512 {

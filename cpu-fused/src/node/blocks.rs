@@ -1,9 +1,10 @@
 //! One step of a recurrent layer, one block of units at a time: the sums of a block stay in registers until its new
 //! state has been computed. LSTM and GRU, with and without options, differ in [`Cell`].
 
+use core::hint::black_box;
 use core::ops::Range;
 
-use super::{block, copy};
+use super::{PAIRED_LANES, block, copy};
 use crate::panels::Panels;
 use crate::simd::{Simd, Task};
 use crate::sums::{self, Way};
@@ -109,13 +110,40 @@ impl<S: Simd, W: Weight, C: Cell<S, G>, const G: usize, const U: usize> Task for
 
     #[inline(always)]
     fn run(self) {
+        let blocks = const { U.div_ceil(S::LANES) };
+        match const { together::<S>(G, U) } {
+            4 if blocks == 4 => self.groups::<4, 1>(),
+            2 if blocks == 4 => self.groups::<2, 2>(),
+            2 if blocks == 2 => self.groups::<2, 1>(),
+            _ => self.apart(blocks),
+        }
+    }
+}
+
+/// Number of blocks of units that a small layer sums at once. One block of eight lanes has too few chains to keep the
+/// multipliers busy.
+const fn together<S: Simd>(gates: usize, units: usize) -> usize {
+    if S::LANES != PAIRED_LANES {
+        return 1;
+    }
+    match units / S::LANES {
+        4 if 4 * gates <= S::SUMS => 4,
+        2 | 4 => 2,
+        _ => 1,
+    }
+}
+
+impl<S: Simd, W: Weight, C: Cell<S, G>, const G: usize, const U: usize> Small<'_, S, W, C, G, U> {
+    /// The step, one block after the other.
+    #[inline(always)]
+    fn apart(self, blocks: usize) {
         let Self { s, input, recurrent, bias, way, cell, .. } = self;
         let (Some(x), Some(h), Some(y)) =
             (self.x.first_chunk::<U>(), self.h.first_chunk_mut::<U>(), self.y.first_chunk_mut::<U>())
         else {
             return;
         };
-        let (mut cell, blocks) = (cell.sized(U), U.div_ceil(S::LANES));
+        let mut cell = cell.sized(U);
         for turn in 0..blocks {
             let at = way.at(turn, blocks);
             let units = block(s, at, U);
@@ -136,6 +164,46 @@ impl<S: Simd, W: Weight, C: Cell<S, G>, const G: usize, const U: usize> Task for
         }
         if blocks > 1 {
             copy(s, y, h);
+        }
+    }
+
+    /// The step, in `K` groups of `M` blocks. All sums come before the first update: a store of an update waits for its
+    /// curves, and delays later loads of weights whose addresses end in the same bits.
+    #[inline(always)]
+    fn groups<const M: usize, const K: usize>(self) {
+        let Self { s, input, recurrent, bias, cell, .. } = self;
+        let (Some(x), Some(h), Some(y)) =
+            (self.x.first_chunk::<U>(), self.h.first_chunk_mut::<U>(), self.y.first_chunk_mut::<U>())
+        else {
+            return;
+        };
+        let mut cell = cell.sized(U);
+        // Loops over a constant number of columns would be unrolled, and their operations reordered chain by chain, of which
+        // a CPU executes few at once.
+        let columns = black_box(U);
+        let (x, seen) = (&x[..columns], &h[..columns]);
+        let mut all = [[[s.splat(0.0); G]; M]; K];
+        let mut of_input = [[s.splat(0.0); M]; K];
+        for k in 0..K {
+            let mut sums = [[s.splat(0.0); G]; M];
+            for m in 0..M {
+                sums[m] = sums::load(s, &bias[(k * M + m) * G * S::LANES..]);
+            }
+            sums = sums::abreast::<S, W, G, M>(s, (input.all(), x), k * M, sums);
+            if const { C::RESTARTS } {
+                for m in 0..M {
+                    of_input[k][m] = cell.restart(s, k * M + m, &mut sums[m]);
+                }
+            }
+            all[k] = sums::abreast::<S, W, G, M>(s, (recurrent.all(), seen), k * M, sums);
+        }
+        for k in 0..K {
+            for m in 0..M {
+                let units = block(s, k * M + m, U);
+                let new = cell.update(s, units.clone(), all[k][m], of_input[k][m], &h[units.clone()]);
+                s.store_part(new, &mut y[units.clone()]);
+                s.store_part(new, &mut h[units]);
+            }
         }
     }
 }

@@ -31,10 +31,13 @@ fn block<S: Simd>(_: S, at: usize, units: usize) -> core::ops::Range<usize> {
     at * S::LANES..units.min((at + 1) * S::LANES)
 }
 
-/// Copies whole vectors, which is faster than a call for short slices.
+/// Copies whole vectors, which is faster than a call for short slices. Iterators over chunks are not always inlined.
 #[inline(always)]
 fn copy<S: Simd>(s: S, from: &[f32], to: &mut [f32]) {
-    for (from, to) in from.chunks(S::LANES).zip(to.chunks_mut(S::LANES)) {
-        s.store_part(s.load_part(from), to);
+    let mut at = 0;
+    while at < to.len() {
+        let end = to.len().min(at + S::LANES);
+        s.store_part(s.load_part(&from[at..end]), &mut to[at..end]);
+        at = end;
     }
 }

@@ -7,7 +7,7 @@
 use tidegate::internals::activation::Activation;
 
 use super::update::gates;
-use super::{GATES, Lstm, Norms, usual};
+use super::{GATES, Lstm, Norms, PAIRED_LANES, usual};
 use crate::curves::activate;
 use crate::layer::{Line, SEQUENCES, Span};
 use crate::node::copy;
@@ -15,6 +15,11 @@ use crate::panels::Panels;
 use crate::simd::{Simd, Task};
 use crate::sums::{self, MOST_ROWS, Way, block_len, block_of, many, many_of_two};
 use crate::weight::Weight;
+
+/// With fewer sequences, the products with the input are computed ahead.
+const fn ahead_below<S: Simd>() -> usize {
+    if S::LANES == PAIRED_LANES { GROUP } else { S::ROWS }
+}
 
 /// Rows whose sums are in memory at the same time: they fit the first-level cache.
 const GROUP: usize = 12;
@@ -75,7 +80,7 @@ fn pairs(rows: &[Row], pair: impl Fn(usize, &Row) -> (usize, usize)) -> [(usize,
 impl<S: Simd, W: Weight> Lstm<S, W> {
     /// The steps of a span.
     pub fn run_batch(&self, span: &mut Span<'_, f32>) {
-        if span.lens.len() < S::ROWS {
+        if span.lens.len() < ahead_below::<S>() {
             return self.ahead(span);
         }
         for t in 0..span.time {
@@ -232,16 +237,17 @@ impl<S: Simd, W: Weight> Task for InRegisters<'_, '_, '_, S, W> {
         for group in rows.chunks(SEQUENCES) {
             let mut places = [Place::default(); SEQUENCES];
             let places = &mut places[..group.len()];
-            for (place, &(state, sequence)) in places.iter_mut().zip(group) {
-                let [x, y] = [*input, *output].map(|line| line.at(lens, sequence, t).start);
-                *place = Place { x, state, y };
+            for (n, &(state, sequence)) in group.iter().enumerate() {
+                let (x, y) = (input.at(lens, sequence, t).start, output.at(lens, sequence, t).start);
+                places[n] = Place { x, state, y };
             }
             for turn in 0..panels {
                 let at = way.at(turn, panels);
                 let units = at * S::LANES..lstm.hidden.min((at + 1) * S::LANES);
+                // With one pass over the panel, the sums of a block are used at once.
                 let mut left = &places[..];
                 while !left.is_empty() {
-                    let (block, others) = left.split_at(block_len(s, left.len()));
+                    let (block, others) = left.split_at(block_len::<S, GATES>(s, left.len()));
                     left = others;
                     let row = |n: usize| ([block[n].x, block[n].state], n * len);
                     let parts = [(&lstm.input, source.unwrap_or(memory)), (&lstm.recurrent, &**states)];
@@ -249,7 +255,8 @@ impl<S: Simd, W: Weight> Task for InRegisters<'_, '_, '_, S, W> {
                     let all = bytemuck::cast_slice_mut(&mut sums);
                     block_of::<S, W, GATES, 2>(s, parts, at, start, all, block.len(), row);
                     // h keeps its old value until all units have been summed.
-                    for (sums, place) in sums.iter().zip(block) {
+                    for n in 0..block.len() {
+                        let (sums, place) = (&sums[n], block[n]);
                         let c = &mut states[place.state + lstm.output..][units.clone()];
                         s.store_part(usual(s, gates(s, sums), c), &mut memory[place.y..][units.clone()]);
                     }

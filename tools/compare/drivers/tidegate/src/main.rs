@@ -8,7 +8,7 @@ use compare_protocol::{Case, Runner, serve, transposed};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tidegate::internals::cell::CellKind;
 use tidegate::{Batch, ImageBytes, Model, Sequence};
-use tidegate_fused::{FusedModel, ParScratch, Scratch, Stream};
+use tidegate_fused::{FusedModel, Isa, ParScratch, Scratch, Stream};
 
 /// Alignment of an image.
 const ALIGNMENT: usize = 16;
@@ -115,12 +115,19 @@ fn main() -> Result<()> {
     let (frames, is_stream) = (Frames::read(&case)?, case.is_stream()?);
     serve(|| {
         // The model lives until the program ends.
-        let model: &'static FusedModel<'static> = Box::leak(Box::new(FusedModel::new(&parse(&bytes)?)));
+        let model: &'static FusedModel<'static> = Box::leak(Box::new(FusedModel::with_isa(&parse(&bytes)?, isa()?)));
         let (isa, nodes) = (model.isa().name(), model.packed());
         let fast = nodes.iter().filter(|&&packed| packed).count();
         let description = format!("tidegate-fused {numeric}, {isa}, {fast} of {} nodes have a kernel", nodes.len());
         Ok((Fused::new(model, frames, is_stream, threads)?, description))
     })
+}
+
+/// The instruction set that the environment variable `TIDEGATE_ISA` names, otherwise the fastest one.
+fn isa() -> Result<Isa> {
+    let Some(name) = std::env::var_os("TIDEGATE_ISA") else { return Ok(Isa::best()) };
+    let found = Isa::available().find(|isa| *isa.name() == *name);
+    found.with_context(|| format!("this CPU has no instruction set {}", name.display()))
 }
 
 fn parse(bytes: &[u8]) -> Result<Model<'static>> {
