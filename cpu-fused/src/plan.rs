@@ -32,6 +32,14 @@ impl Plan<'_> {
             Self::Integer(nodes) => nodes.single(inputs, outputs),
         }
     }
+
+    /// [`Nodes::most`] for one step of `batch` sequences, and elements of a word.
+    pub fn most(&self, batch: usize) -> ([usize; 3], usize) {
+        match self {
+            Self::Float(nodes) => (nodes.most(batch, 1), 1),
+            Self::Integer(nodes) => (nodes.most(batch, 1), 2),
+        }
+    }
 }
 
 /// The nodes in execution order.
