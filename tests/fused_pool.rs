@@ -140,10 +140,12 @@ fn change<'f, 'm>(rng: &mut Rng, fused: &'f FusedModel<'m>, pool: &mut StreamPoo
                 let step = pool.finish(*id, &mut y.slices_mut()).expect("the length is right");
                 assert_eq!(Ok(step), alone.finish(&mut expected.slices_mut()));
                 assert_eq!(y.bits(), expected.bits(), "{id}");
-                let (mut scratch, mut of_core) = (vec![0; fused.model().scratch_words()], unwritten(fused.model(), 1));
-                let mut state = State::over(fused.model(), core).expect("the memory has the model's own length");
-                let of_core = fused.model().finish(&mut state, &mut scratch, &mut of_core.slices_mut());
-                assert_eq!(of_core, Ok(step));
+                if fused.model().numeric().is_integer() {
+                    let (mut scratch, mut y) = (vec![0; fused.model().scratch_words()], unwritten(fused.model(), 1));
+                    let mut state = State::over(fused.model(), core).expect("the memory has the model's own length");
+                    assert_eq!(fused.model().finish(&mut state, &mut scratch, &mut y.slices_mut()), Ok(step));
+                    assert_eq!(y.bits(), expected.bits(), "{id}: tidegate");
+                }
             }
             _ => {
                 let left = live.swap_remove(index).id;
@@ -208,7 +210,8 @@ fn streams_of_layers_that_fill_vectors_and_blocks_have_the_bits_of_streams_alone
         let model = chain(&mut rng, input, &cells, DRAW);
         let schedule = schedules[round % 4].map(|(frames, every)| Schedule::Windows { frames, every });
         let what = format!("{cell} {options:?}, {input} to {units}, {schedule:?}");
-        assert_eq!(hold_all(&what, &model, &mut rng, schedule, 20), Numeric::ALL.len(), "{what}");
+        // Cells have an `i8` form only with the integers of an imported model.
+        assert!(hold_all(&what, &model, &mut rng, schedule, 20) >= Numeric::ALL.len() - 1, "{what}");
     }
     let lstm = chain(&mut rng, 5, &[(Variant::plain("lstm"), 9)], DRAW);
     for (length, hop, partial, stateful) in [(3, 3, true, true), (5, 2, false, false)] {
@@ -234,7 +237,7 @@ fn streams_of_the_shipped_models_have_the_bits_of_streams_alone() {
         let model = Model::parse(ImageBytes::new(bytes.get()).expect("the bytes are aligned")).expect(name);
         for isa in Isa::available() {
             for model in [model, model.endless()] {
-                let outputs = hold(name, &FusedModel::with_isa(&model, isa), &mut rng, 40);
+                let outputs = hold(name, &FusedModel::with_isa(&model, isa), &mut rng, 100);
                 assert!(outputs > 0, "{name}: no step had an output");
             }
         }

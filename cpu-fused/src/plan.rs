@@ -128,6 +128,11 @@ impl<'m, E: Copy + Default> Nodes<'m, E> {
         Ok(Self { all, stateful: model.stateful_nodes().count() })
     }
 
+    /// Largest number of sequences for which any layer prefers single steps ([`Layer::few`]).
+    pub fn few(&self) -> usize {
+        self.all.iter().filter_map(|node| node.layer.as_ref()).map(|layer| layer.few()).max().unwrap_or(usize::MAX)
+    }
+
     /// Largest needs of any kernel for `steps` steps of `batch` sequences at once: elements of scratch, elements of
     /// gathered rows, and rows.
     pub fn most(&self, batch: usize, steps: usize) -> [usize; 3] {

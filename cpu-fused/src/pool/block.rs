@@ -9,11 +9,12 @@ use tidegate::internals::backend::{self, Crosses, Pass};
 
 use super::LINE;
 use crate::arenas::Arenas;
-use crate::layer::{Line, SEQUENCES, Span};
+use crate::layer::{Io, Layer, Line, SEQUENCES, Span};
 use crate::lines::Lines;
 use crate::model::{FusedModel, Scratch};
-use crate::plan::{Element, Nodes, Packed};
+use crate::plan::{Element, Nodes, Packed, Plan};
 use crate::sequence::ELEMENTS;
+use crate::step::{self, unseen};
 
 /// Runs that are stepped together.
 const BLOCK: usize = SEQUENCES;
@@ -103,6 +104,8 @@ pub(super) struct Lane {
     runs: Vec<Run>,
     /// Runs that are stepped together: fewer than [`BLOCK`] if the arenas of that many would be too large.
     most: usize,
+    /// Up to this many runs are faster one after the other.
+    few: usize,
 }
 
 impl Lane {
@@ -115,7 +118,7 @@ impl Lane {
         scratch.arenas.at_least((most * elements + gathered).div_ceil(per_word));
         scratch.rows.reserve(rows);
         let copy = model.model.state_elements().div_ceil(per_word).next_multiple_of(LINE);
-        Self { scratch, copies: Lines::zeroed(most * copy), runs: Vec::with_capacity(most), most }
+        Self { scratch, copies: Lines::zeroed(most * copy), runs: Vec::with_capacity(most), most, few: model.few() }
     }
 
     /// Steps the streams of `turns`, which are in the order of their slots.
@@ -147,6 +150,38 @@ impl Lane {
         }
     }
 
+    /// Steps the collected runs one after the other, where their states lie.
+    fn each<E: Element, P: Crosses<E> + Pod>(
+        &mut self,
+        model: &FusedModel<'_>,
+        nodes: &Nodes<'_, E>,
+        slab: &mut Slab<'_>,
+        ports: &mut Ports<'_, '_, '_, P>,
+    ) {
+        let (len, elements, scratch) = (model.model.state_elements(), model.model.slot_elements(), &mut self.scratch);
+        for Run { turn, state, first, last, .. } in self.runs.drain(..) {
+            let state = &mut values::<E>(slab.row(turn.slot))[state * len..][..len];
+            if first {
+                state.fill(E::default());
+            }
+            scratch.odd = !scratch.odd;
+            if let Some((layer, [x, y])) = single::<E, P>(model, nodes) {
+                let x: &[E] = bytemuck::cast_slice(&ports.inputs[0][turn.from * x..][..x]);
+                let y: &mut [E] = bytemuck::cast_slice_mut(&mut ports.outputs[0][turn.to * y..][..y]);
+                let work = bytemuck::cast_slice_mut(scratch.work.get_mut());
+                layer.step(Io { x, state, work, y, odd: scratch.odd });
+                ports.steps[turn.to] = Step::new(true);
+                continue;
+            }
+            model.enter(ports.inputs, turn.from, &mut slots::<E>(scratch)[..elements]);
+            let of = if last { nodes.all.len() } else { nodes.stateful };
+            if step::run(&nodes.all[..of], elements, Pass::STEP, state, scratch, &mut unseen) && last {
+                model.leave(&slots::<E>(scratch)[..elements], ports.outputs, turn.to);
+                ports.steps[turn.to] = Step::new(true);
+            }
+        }
+    }
+
     /// Steps the collected runs.
     fn block<E: Element, P: Crosses<E> + Pod>(
         &mut self,
@@ -155,6 +190,9 @@ impl Lane {
         slab: &mut Slab<'_>,
         ports: &mut Ports<'_, '_, '_, P>,
     ) {
+        if self.runs.len() <= self.few {
+            return self.each(model, nodes, slab, ports);
+        }
         let per_word = size_of::<u32>() / size_of::<E>();
         let (first, last) = (self.runs[0].turn.slot, self.runs[self.runs.len() - 1].turn.slot);
         // Each stream has one state, and none lies between them that is not ready.
@@ -184,6 +222,11 @@ impl Lane {
 /// The values of a state, which follow its clock.
 fn values<E: Element>(row: &mut [u32]) -> &mut [E] {
     bytemuck::cast_slice_mut(&mut row[1..])
+}
+
+/// The arena of a single step.
+fn slots<E: Element>(scratch: &mut Scratch) -> &mut [E] {
+    bytemuck::cast_slice_mut(scratch.words.get_mut())
 }
 
 /// The states of a block.
@@ -284,12 +327,11 @@ fn direct<E: Element, P: Crosses<E> + Pod>(
     (state_stride, first): (usize, usize),
     ports: &mut Ports<'_, '_, '_, P>,
 ) -> bool {
-    let (Some([x, y]), [input], [output], [node]) = (model.single, ports.inputs, &mut *ports.outputs, &nodes.all[..])
+    let (Some((layer, [x, y])), [input], [output], [node]) =
+        (single::<E, P>(model, nodes), ports.inputs, &mut *ports.outputs, &nodes.all[..])
     else {
         return false;
     };
-    let is_float = size_of::<E>() == size_of::<f32>() && size_of::<P>() == size_of::<f32>();
-    let (Some(layer), true, true) = (&node.layer, is_float, model.is_plain) else { return false };
     let Turn { from, to, .. } = runs[0].turn;
     if runs.iter().enumerate().any(|(index, run)| run.turn.from != from + index || run.turn.to != to + index) {
         return false;
@@ -312,4 +354,24 @@ fn direct<E: Element, P: Crosses<E> + Pod>(
     });
     ports.steps[to..to + runs.len()].fill(Step::new(true));
     true
+}
+
+/// The layer of a model that is a single float layer, and the lengths of its input and output.
+fn single<'n, E: Element, P: Pod>(
+    model: &FusedModel<'_>,
+    nodes: &'n Nodes<'_, E>,
+) -> Option<(&'n dyn Layer<E>, [usize; 2])> {
+    let is_float = size_of::<E>() == size_of::<f32>() && size_of::<P>() == size_of::<f32>();
+    let layer = nodes.all.first()?.layer.as_deref()?;
+    Some((layer, model.single.filter(|_| is_float && model.is_plain)?))
+}
+
+impl FusedModel<'_> {
+    /// Number of runs up to which they are faster one after the other.
+    fn few(&self) -> usize {
+        match &*self.plan {
+            Plan::Float(nodes) => nodes.few(),
+            Plan::Integer(nodes) => nodes.few(),
+        }
+    }
 }
