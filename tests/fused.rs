@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use tidegate::internals::cell::CellKind;
 use tidegate::{Batch, Layout as LayoutOfImage, Numeric, Sequence, State, StepError};
-use tidegate_fused::{FusedModel, Isa, Stream};
+use tidegate_fused::{FusedModel, Isa, Stream, StreamPool};
 use tidegate_model::pack::pack_with;
 use tidegate_model::quantize::Ranges;
 use tidegate_tests::backend::{self, Backend};
@@ -265,6 +265,37 @@ fn a_stream_over_windows_allocates_nothing() {
             let before = ALLOCATIONS.with(Cell::get);
             let outputs = x.chunks(3).filter(|x| stream.step(x, &mut y).is_ok_and(tidegate::Step::has_output)).count();
             assert_eq!((ALLOCATIONS.with(Cell::get), outputs), (before, 3), "{isa}: allocations, outputs");
+        }
+    }
+}
+
+/// All streams, some in another order, and one alone: in blocks where they lie, in copies, and without a block.
+#[test]
+fn a_step_of_a_pool_allocates_nothing() {
+    let mut rng = Rng::new(48);
+    let layer = |cell: &str| (Variant::plain(cell), 18);
+    let nets = [
+        chain(&mut rng, 6, &[layer("lstm")], DRAW),
+        chain(&mut rng, 6, &[layer("gru"), layer("sru"), layer("dense")], DRAW),
+        over_windows(chain(&mut rng, 3, &[layer("lstm")], DRAW), 140, 5, false, false),
+    ];
+    for (network, numeric) in nets.iter().flat_map(|net| [(net, Numeric::F32), (net, Numeric::F16)]) {
+        let image = AlignedBytes::pack(network, numeric);
+        for isa in Isa::available() {
+            let fused = FusedModel::with_isa(&image.model(), isa);
+            let mut pool = StreamPool::with_capacity(&fused, 70);
+            let before = ALLOCATIONS.with(Cell::get);
+            let mut ids = [(); 70].map(|()| pool.join());
+            assert_eq!(ALLOCATIONS.with(Cell::get), before, "{isa}: a join allocated");
+            ids[30..].reverse();
+            let (x, mut y) = (rng.numbers(70 * 6, 2.0), vec![0.0; 70 * fused.model().output_size()]);
+            for ready in [&ids[..30], &ids, &ids[60..], &ids[..1]].repeat(40) {
+                let (input, output) = (fused.model().input_size(), fused.model().output_size());
+                let (x, y) = (&x[..ready.len() * input], &mut y[..ready.len() * output]);
+                let before = ALLOCATIONS.with(Cell::get);
+                let steps = pool.step(ready, x, y).map(<[_]>::len);
+                assert_eq!((ALLOCATIONS.with(Cell::get), steps), (before, Ok(ready.len())), "{isa}: a step allocated");
+            }
         }
     }
 }

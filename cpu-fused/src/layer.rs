@@ -7,6 +7,9 @@ use core::ops::Range;
 /// third-level cache, and few enough to run many steps at once.
 pub const SEQUENCES: usize = 24;
 
+/// Measured: up to this many sequences, a layer of any size steps as fast or faster one after the other.
+pub const FEW: usize = 2;
+
 /// A node, packed for one instruction set.
 ///
 /// [`step`](Self::step) and [`run`](Self::run) give the same bits.
@@ -16,6 +19,11 @@ pub trait Layer<E: Copy + Default>: Send + Sync {
 
     /// Runs one step.
     fn step(&self, io: Io<'_, E>);
+
+    /// Number of sequences up to which single steps are faster, one sequence after the other.
+    fn few(&self) -> usize {
+        FEW
+    }
 
     /// Runs the steps of several sequences.
     fn run(&self, span: &mut Span<'_, E>) {

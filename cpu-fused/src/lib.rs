@@ -15,6 +15,7 @@ mod node;
 mod panels;
 mod patch;
 mod plan;
+mod pool;
 mod sequence;
 mod simd;
 mod step;
@@ -28,6 +29,7 @@ mod windows;
 pub use error::PackError;
 pub use isa::Isa;
 pub use model::{FusedModel, Scratch};
+pub use pool::{PoolError, StreamId, StreamPool};
 pub use stream::Stream;
 #[cfg(feature = "threads")]
 pub use threads::ParScratch;

@@ -32,6 +32,14 @@ impl Plan<'_> {
             Self::Integer(nodes) => nodes.single(inputs, outputs),
         }
     }
+
+    /// [`Nodes::most`] for one step of `batch` sequences, and elements of a word.
+    pub fn most(&self, batch: usize) -> ([usize; 3], usize) {
+        match self {
+            Self::Float(nodes) => (nodes.most(batch, 1), 1),
+            Self::Integer(nodes) => (nodes.most(batch, 1), 2),
+        }
+    }
 }
 
 /// The nodes in execution order.
@@ -118,6 +126,11 @@ impl<'m, E: Copy + Default> Nodes<'m, E> {
         };
         let all = model.nodes().enumerate().map(packed).collect::<Result<_, _>>()?;
         Ok(Self { all, stateful: model.stateful_nodes().count() })
+    }
+
+    /// Largest number of sequences for which any layer prefers single steps ([`Layer::few`]).
+    pub fn few(&self) -> usize {
+        self.all.iter().filter_map(|node| node.layer.as_ref()).map(|layer| layer.few()).max().unwrap_or(usize::MAX)
     }
 
     /// Largest needs of any kernel for `steps` steps of `batch` sequences at once: elements of scratch, elements of

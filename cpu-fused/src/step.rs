@@ -331,7 +331,7 @@ impl<E: Element, P: Crosses<E>> Task for Leave<'_, E, P> {
 }
 
 /// Runs nodes until one ends the step. Returns whether the last node ran.
-fn run<E: Element>(
+pub(crate) fn run<E: Element>(
     nodes: &[Packed<'_, E>],
     slot_elements: usize,
     mut pass: Pass,

@@ -1,12 +1,12 @@
-//! A thousand streams of one model, stepped by two threads that exchange them. `cargo xtask test` runs this under the
-//! thread sanitizer and Miri.
+//! A thousand streams of one model, stepped by two threads that exchange them, and in a pool that two threads share.
+//! `cargo xtask test` runs this under the thread sanitizer and Miri.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tidegate::internals::cell::CellKind;
-use tidegate_fused::{FusedModel, Isa, Stream};
+use tidegate_fused::{FusedModel, Isa, Stream, StreamPool};
 use tidegate_fused_bench::{Image, noises};
 
 /// Miri is about a thousand times slower than a CPU. The thread sanitizer, which gets a number of seconds, runs code without
@@ -71,6 +71,36 @@ fn hold(fused: &FusedModel<'_>, streams: usize, at_least: Duration) -> usize {
     steps
 }
 
+/// Steps a pool until `at_least` has passed, at least three times; with the feature `threads`, on two threads. Returns
+/// the total number of steps.
+fn hold_pool(fused: &FusedModel<'_>, streams: usize, at_least: Duration) -> usize {
+    let (x, size) = (noises(997), fused.model().output_size());
+    #[cfg(feature = "threads")]
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(THREADS).build().expect("threads start");
+    let mut pool = StreamPool::with_capacity(fused, streams);
+    let ids: Vec<_> = (0..streams).map(|_| pool.join()).collect();
+    let mut alone: Vec<_> = (0..streams).map(|_| fused.stream()).collect();
+    let (start, mut calls, mut steps) = (Instant::now(), 0, 0);
+    while calls < 3 || start.elapsed() < at_least {
+        // Streams in descending order, in every other call every third of them.
+        let order: Vec<usize> = (0..streams).rev().step_by(1 + 2 * (calls % 2)).collect();
+        let ready: Vec<_> = order.iter().map(|&index| ids[index]).collect();
+        let frames: Vec<f32> = order.iter().flat_map(|&index| input(&x, index, calls)).copied().collect();
+        let (mut y, mut expected) = (vec![0.0; ready.len() * size], vec![0.0; size]);
+        #[cfg(feature = "threads")]
+        let stepped = threads.install(|| pool.par_step(&ready, &frames, &mut y).map(<[_]>::len));
+        #[cfg(not(feature = "threads"))]
+        let stepped = pool.step(&ready, &frames, &mut y).map(<[_]>::len);
+        assert_eq!(stepped, Ok(ready.len()));
+        for (&index, y) in order.iter().zip(y.chunks(size)) {
+            assert!(alone[index].step(input(&x, index, calls), &mut expected).is_ok());
+            assert_eq!(y, expected, "stream {index}");
+        }
+        (calls, steps) = (calls + 1, steps + ready.len());
+    }
+    steps
+}
+
 #[test]
 fn a_thousand_streams_over_one_model_step_correctly_on_two_threads() {
     let seconds = std::env::var("TIDEGATE_RACE_SECONDS").ok().map(|text| text.parse().expect("seconds"));
@@ -78,12 +108,14 @@ fn a_thousand_streams_over_one_model_step_correctly_on_two_threads() {
     // SRU has no kernel.
     let cells = [(CellKind::Lstm, &[][..], 16), (CellKind::Gru, &["reset_after"], 21), (CellKind::Sru, &[], INPUT)];
     let isas: Vec<Isa> = Isa::available().collect();
-    let at_least = Duration::from_secs(seconds.unwrap_or(0)) / (cells.len() * isas.len()) as u32;
+    let at_least = Duration::from_secs(seconds.unwrap_or(0)) / (2 * cells.len() * isas.len()) as u32;
     for (kind, options, hidden) in cells {
         let image = Image::of(kind, options, INPUT, hidden);
         for &isa in &isas {
             let steps = hold(&FusedModel::with_isa(&image.model(), isa), streams, at_least);
             println!("{} on {isa}: {steps} steps of {streams} streams", kind.spec().name);
+            let steps = hold_pool(&FusedModel::with_isa(&image.model(), isa), streams, at_least);
+            println!("{} on {isa}: {steps} steps of a pool of {streams} streams", kind.spec().name);
         }
     }
 }

@@ -4,5 +4,7 @@
 mod fused;
 #[path = "../fused_integer.rs"]
 mod fused_integer;
+#[path = "../fused_pool.rs"]
+mod fused_pool;
 #[path = "../fused_windows.rs"]
 mod fused_windows;

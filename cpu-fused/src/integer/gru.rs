@@ -10,7 +10,7 @@ use super::panels::{Gate, Panels, turn, units};
 use super::sequence::{Cell, ROWS, Rest, Run, before, of_input};
 use super::sums::{Beside, Blocks, Nothing, Sums, at_once, here};
 use super::{Integers, Names, has};
-use crate::layer::{Io, Layer, Span};
+use crate::layer::{FEW, Io, Layer, Span};
 use crate::simd::Task;
 
 /// Tensors of r and z: weights, and the numbers of their rows.
@@ -97,6 +97,11 @@ impl<S: Integers> Layer<i16> for Gru<'_, S> {
             return self.simd.vectorize(Step::<S, true> { gru: self, io });
         }
         self.simd.vectorize(Step::<S, false> { gru: self, io });
+    }
+
+    /// Only a single step interleaves the two products of the reset before the product with the updates.
+    fn few(&self) -> usize {
+        if self.new.is_some() { usize::MAX } else { FEW }
     }
 
     fn run(&self, span: &mut Span<'_, i16>) {

@@ -5,6 +5,8 @@
 //! With the reset before the product, the vectors r, z of all blocks come first, and then those of n. The recurrent
 //! weights continue r and z, and then n.
 
+mod batch;
+
 use core::ops::Range;
 
 use tidegate::Numeric;
@@ -14,6 +16,7 @@ use tidegate::internals::{
     node::Node,
 };
 
+use self::batch::Together;
 use super::blocks::{Blocks, Cell, Small};
 use super::{CACHE, PAIRED_LANES, low_rank, tensor};
 use crate::curves::{apply, sigmoid, tanh};
@@ -129,6 +132,11 @@ impl<S: Simd, W: Weight> Gru<S, W> {
     fn recurrent_len(&self) -> usize {
         let product = if matches!(self.recurrent, Recurrent::Before(..)) { self.blocks * S::LANES } else { 0 };
         self.sums_len() + product
+    }
+
+    /// Whether a span is one step of so many sequences that their sums need not be stored.
+    fn is_together(&self, span: &Span<'_, f32>) -> bool {
+        span.time == 1 && span.lens.len() >= S::ROWS && self.usual && self.basis.is_none()
     }
 
     /// Elements of the operand of the recurrent weights with `low_rank`.
@@ -427,11 +435,15 @@ impl<S: Simd, W: Weight> Layer<f32> for Gru<S, W> {
         }
     }
 
-    /// The scratch holds the sums over the input, `[sequence][time]`; then those over h, `[sequence]`; then r ⊙ h,
+    /// One step of many sequences runs in [`batch`]. Otherwise, the scratch holds the sums over the input, `[sequence][time]`; then those over h, `[sequence]`; then r ⊙ h,
     /// `[sequence]`. With `low_rank`, rows are processed one at a time.
     fn run(&self, span: &mut Span<'_, f32>) {
         let (s, len, batch) = (self.s, self.sums_len(), span.lens.len());
         let product_len = self.recurrent_len() - len;
+        if let (Recurrent::After(recurrent, new_bias), true) = (&self.recurrent, self.is_together(span)) {
+            span.rows_at(0, self.masked);
+            return s.call(Together { gru: self, recurrent, new_bias, span });
+        }
         span.rows_of_inputs(len, self.masked);
         let x = span.source.unwrap_or(span.memory);
         many(self.s, &self.input, x, Some(self.bias.get()), span.work, span.rows, Way::Up);

@@ -19,7 +19,7 @@ use self::update::{Norms, Update};
 use super::blocks::{Blocks, Cell, Small};
 use super::{CACHE, PAIRED_LANES, low_rank, tensor};
 use crate::curves::{sigmoid, tanh};
-use crate::layer::{Io, Layer, Span, is_masked};
+use crate::layer::{FEW, Io, Layer, Span, is_masked};
 use crate::lines::Lines;
 use crate::panels::{Panels, Rows, per_row, unit};
 use crate::simd::{Simd, Task};
@@ -264,6 +264,11 @@ impl<S: Simd, W: Weight> Layer<f32> for Lstm<S, W> {
         let (h, c) = state.split_at_mut(self.output);
         self.update.run(sums, work.of_state, &mut c[..self.hidden], y);
         h.copy_from_slice(y);
+    }
+
+    /// A small layer has all its weights in the first-level cache, so that steps together save nothing.
+    fn few(&self) -> usize {
+        if matches!(self.size, 8 | 16) { usize::MAX } else { FEW }
     }
 
     fn run(&self, span: &mut Span<'_, f32>) {

@@ -91,9 +91,11 @@ fn miri(arguments: &[&str]) -> Command {
     command
 }
 
-/// A thousand streams over one model on two threads under the thread sanitizer, for a number of seconds.
+/// A thousand streams over one model, apart and in a pool, on two threads under the thread sanitizer, for a number of
+/// seconds.
 pub fn races(seconds: u32) -> Command {
-    let test = ["test", "--release", "--locked", "--package", "tidegate-fused", "--test", "streams"];
+    let package = ["--package", "tidegate-fused", "--features", "threads", "--test", "streams"];
+    let test = [&["test", "--release", "--locked"][..], &package].concat();
     let mut command = nightly(".", &test);
     // The standard library needs the sanitizer too. With a target, build scripts are built without it.
     command.args(["-Zbuild-std", "--target", HOST]);

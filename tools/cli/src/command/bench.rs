@@ -1,12 +1,14 @@
 //! `bench`: the speed of a model on this machine.
 
+mod streams;
+
 use std::hint::black_box;
 use std::io::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tidegate::{Batch, Sequence, State};
+use tidegate::{Batch, Model, Sequence, State};
 use tidegate_model::backend::{Engine, Scratch};
 
 use super::args::{JsonArg, ModelArgs};
@@ -15,10 +17,12 @@ use super::{Failure, Outcome};
 /// Measures the speed of a model on this machine
 ///
 /// One call runs --batch sequences of --steps steps, shared among --threads threads. With --stream, one call is one
-/// step. The input is seeded noise. Prints the median time of a call. Compare only medians from the same machine.
+/// step. With --streams, one call steps that many live streams once, together in a pool or, with --apart, one after the
+/// other. The input is seeded noise. Prints the median time of a call. Compare only medians from the same machine.
 #[derive(clap::Args)]
 #[command(after_help = "Examples, in the folder of `tidegate demo --keep .`:
   tidegate bench gru_s.tgi --stream
+  tidegate bench gru_s.tgi --streams 64
   tidegate bench GRU_S.pb --batch 8 --steps 100 --threads 2 --json")]
 pub struct Args {
     #[command(flatten)]
@@ -29,12 +33,19 @@ pub struct Args {
     /// Steps per sequence
     #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     steps: u32,
-    /// Threads that share the batch
+    /// Threads that share the batch or the streams
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_024))]
     threads: u32,
     /// Time single steps of one stream
     #[arg(long, conflicts_with_all = ["batch", "steps", "threads"])]
     stream: bool,
+    /// Time steps of N live streams
+    #[arg(long, value_name = "N", conflicts_with_all = ["batch", "steps", "stream"],
+        value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    streams: Option<u32>,
+    /// Step the streams one after the other
+    #[arg(long, requires = "streams")]
+    apart: bool,
     #[command(flatten)]
     json: JsonArg,
 }
@@ -51,6 +62,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let model = image.model()?.endless();
     if model.inputs().count() != 1 || model.outputs().count() != 1 {
         return Err(Failure::of(&args.model.file, "has several inputs or outputs; bench runs models with one of each"));
+    }
+    if let Some(streams) = args.streams {
+        return live(args, &model, streams, out);
     }
     let (batch, steps, threads) =
         if args.stream { (1, 1, 1) } else { (args.batch, args.steps, args.threads.min(args.batch)) };
@@ -74,6 +88,42 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         writeln!(out, "{file}: {numeric}, {isa}, batch {batch}, {steps} steps, {threads} threads")?;
         let [step, call, least] = [per_step, median as f64, min as f64].map(|ns| ns / 1e3);
         writeln!(out, "{step:.2} us per step; {call:.2} us per call (median of {runs}, minimum {least:.2})")?;
+    }
+    Ok(())
+}
+
+/// Times steps of live streams, and prints the result.
+fn live(args: &Args, model: &Model<'_>, streams: u32, out: &mut dyn Write) -> Outcome {
+    let fail = |reason: String| Failure::of(&args.model.file, reason);
+    let (count, threads) = (streams as usize, args.threads.min(streams));
+    let numbers = model.state_words() + model.scratch_words() + model.input_size() + model.output_size();
+    if count * numbers > MOST_NUMBERS {
+        return Err(fail(format!("{streams} streams of this model are too many: give fewer --streams")));
+    }
+    let engine = args.model.engine(model)?;
+    let Engine::Fused(fused) = &engine else {
+        return Err(fail("--streams needs the fused backend: omit --backend scalar".to_owned()));
+    };
+    let how = streams::How { streams: count, threads: threads as usize, apart: args.apart };
+    let times = streams::time(fused, &noise(count * model.input_size()), how)
+        .map_err(|error| fail(format!("cannot start {threads} threads: {error}; give fewer --threads")))?;
+    let (median, min, runs) = (times[times.len() / 2], times[0], times.len());
+    let per_step = median as f64 / f64::from(streams);
+    if args.json.json {
+        let value = json!({
+            "numeric": model.numeric().name(), "isa": engine.isa(), "streams": streams, "apart": args.apart,
+            "threads": threads, "median_ns": median, "min_ns": min, "per_step_ns": per_step, "runs": runs,
+        });
+        writeln!(out, "{value}")?;
+    } else {
+        let (numeric, isa, file) = (model.numeric().name(), engine.isa(), args.model.file.display());
+        let way = if args.apart { "apart" } else { "together" };
+        writeln!(out, "{file}: {numeric}, {isa}, {streams} streams {way}, {threads} threads")?;
+        let [step, call, least] = [per_step, median as f64, min as f64].map(|ns| ns / 1e3);
+        writeln!(
+            out,
+            "{step:.2} us per step of a stream; {call:.2} us per call (median of {runs}, minimum {least:.2})"
+        )?;
     }
     Ok(())
 }

@@ -43,7 +43,7 @@ fn difference(documented: &Value, found: &Value, place: &str) -> Option<String> 
 fn every_command_prints_the_documented_json() {
     let here = Workplace::new();
     let index = "speech_commands/index.csv";
-    let commands: [(&str, &[&str]); 20] = [
+    let commands: [(&str, &[&str]); 21] = [
         ("tidegate demo", &["demo", "--keep", "."]),
         ("tidegate import", &["import", "GRU_S.pb", "-o", "x.safetensors"]),
         ("tidegate pack", &["pack", "GRU_S.pb", "-o", "x.tgi", "--calibrate", index, "--evaluate", index]),
@@ -59,6 +59,7 @@ fn every_command_prints_the_documented_json() {
         ("tidegate sign --digest", &["sign", "gru_s.tgi", "--key", "key.pub.pem", "--digest", "gru_s.msg"]),
         ("tidegate verify-signature", &["verify-signature", "signed.tgi", "--key", "key.pub.pem"]),
         ("tidegate bench", &["bench", "gru_s.tgi", "--stream"]),
+        ("tidegate bench --streams", &["bench", "gru_s.tgi", "--streams", "3", "--threads", "2"]),
         ("tidegate zoo", &["zoo"]),
         ("tidegate inspect --for", &["inspect", "gru_s.tgi", "--for", "cortex-m4", "--mhz", "120"]),
         ("tidegate new", &["new", "kws", "--model", "gru_s.tgi", "--for", "qemu-m4"]),
