@@ -71,11 +71,7 @@ impl Heard {
     ///
     /// # Errors
     /// If the threshold is negative or not finite.
-    pub fn events_at(
-        &self,
-        settings: &DetectorSettings<'_>,
-        threshold: f32,
-    ) -> Result<Vec<HeardEvent>, DetectorError> {
+    pub fn events_at(&self, settings: &DetectorSettings<'_>, threshold: f32) -> Result<Vec<HeardEvent>, DetectorError> {
         let changed = |label: LabelSettings| match label.threshold <= 1.0 {
             true => LabelSettings { threshold, ..label },
             false => label,

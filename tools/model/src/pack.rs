@@ -101,7 +101,8 @@ fn image(
         };
         append_record(node, quantized, (numeric, layout), &slots, &tensors, &mut nodes);
     }
-    let ports = pack_ports(architecture, &slots, scales, quantized.and_then(|quantized| quantized.zero_points.as_ref()));
+    let ports =
+        pack_ports(architecture, &slots, scales, quantized.and_then(|quantized| quantized.zero_points.as_ref()));
     let mut sections = vec![
         (SectionKind::Nodes, nodes),
         (SectionKind::Weights, weights),

@@ -149,26 +149,33 @@ impl Image {
     /// the sound is cut, or silence appended.
     fn features<'py>(&self, py: Python<'py>, sound: Sound) -> PyResult<Bound<'py, PyAny>> {
         let (loaded, name) = (Arc::clone(&self.loaded), self.name.clone());
-        let (features, size) = py.detach(move || {
-            loaded.with(|engine| {
-                let file = Path::new(&name);
-                let mfcc = front_end_of(engine.model(), file)?;
-                let mut samples = sound.samples(mfcc.settings().sample_rate)?;
-                if let tidegate::Schedule::Windows { frames, .. } = engine.model().schedule() {
-                    samples = fit(mfcc, &samples, frames).map_err(|error| DataError::new(file, error))?;
-                }
-                let features = clip_features(mfcc, &samples).map_err(|error| DataError::new(file, error))?;
-                Ok((features, engine.model().input_size()))
+        let (features, size) = py
+            .detach(move || {
+                loaded.with(|engine| {
+                    let file = Path::new(&name);
+                    let mfcc = front_end_of(engine.model(), file)?;
+                    let mut samples = sound.samples(mfcc.settings().sample_rate)?;
+                    if let tidegate::Schedule::Windows { frames, .. } = engine.model().schedule() {
+                        samples = fit(mfcc, &samples, frames).map_err(|error| DataError::new(file, error))?;
+                    }
+                    let features = clip_features(mfcc, &samples).map_err(|error| DataError::new(file, error))?;
+                    Ok((features, engine.model().input_size()))
+                })
             })
-        })
-        .map_err(|error: DataError| failed(error))?;
+            .map_err(|error: DataError| failed(error))?;
         array(py, &[features.len() / size.max(1), size], &features)
     }
 
     /// Runs a sound, and as many seconds of silence after it. Returns times and posteriors of the decisions, and the rest as
     /// JSON, with the events at each of the thresholds.
     #[pyo3(signature = (sound, silence=0.0, thresholds=Vec::new()))]
-    fn listen<'py>(&self, py: Python<'py>, sound: Sound, silence: f32, thresholds: Vec<f32>) -> PyResult<(Vec<f32>, Bound<'py, PyAny>, String)> {
+    fn listen<'py>(
+        &self,
+        py: Python<'py>,
+        sound: Sound,
+        silence: f32,
+        thresholds: Vec<f32>,
+    ) -> PyResult<(Vec<f32>, Bound<'py, PyAny>, String)> {
         let (loaded, name) = (Arc::clone(&self.loaded), self.name.clone());
         let heard = interruptible(py, move || {
             loaded.with(|engine| {

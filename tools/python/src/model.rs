@@ -88,7 +88,8 @@ impl Model {
 
     /// The matrices and vectors by their canonical names, flat.
     fn tensors<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
-        let make = |(name, tensor): (&String, &Tensor)| Ok((name.clone(), array(py, &[tensor.data.len()], &tensor.data)?));
+        let make =
+            |(name, tensor): (&String, &Tensor)| Ok((name.clone(), array(py, &[tensor.data.len()], &tensor.data)?));
         self.canonical.tensors.iter().map(make).collect()
     }
 

@@ -28,7 +28,8 @@ def public():
             yield name, item
         if inspect.isclass(item):
             for method, value in vars(item).items():
-                if not method.startswith("_") and (callable(value) or isinstance(value, (classmethod, staticmethod))):
+                is_method = callable(value) and not inspect.isclass(value) or isinstance(value, (classmethod, staticmethod))
+                if not method.startswith("_") and is_method:
                     yield f"{name}.{method}", getattr(item, method)
 
 

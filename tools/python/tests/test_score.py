@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from decimal import Decimal, getcontext
 from pathlib import Path
 
 import numpy as np
@@ -96,13 +97,25 @@ def test_keywords_are_counted_by_hand():
     assert math.isclose(found.false_accepts_per_hour, 3600)
 
 
+def at_most(events, mean):
+    """The probability of at most this many events, with 60 digits."""
+    getcontext().prec = 60
+    mean = Decimal(mean)
+    term = total = (-mean).exp()
+    for count in range(1, events + 1):
+        term *= mean / count
+        total += term
+    return float(total)
+
+
 def test_the_bounds_are_those_of_the_poisson_distribution():
-    # Garwood (1936): half of the quantiles of chi-squared, here from R: qchisq(c(0.05, 0.95), 2 * c(n, n + 1)) / 2.
-    table = {0: (0.0, 2.995732), 1: (0.051293, 4.743865), 2: (0.355362, 6.295794), 10: (5.425406, 16.962219), 100: (84.139344, 118.078519)}
-    for events, expected in table.items():
-        assert np.allclose(score.bounds(events), expected, rtol=2e-6, atol=1e-12), events
+    for events in (0, 1, 2, 10, 100, 1000):
+        low, high = score.bounds(events)
+        assert math.isclose(at_most(events, high), 0.05, rel_tol=1e-9), events
+        assert low == 0 if events == 0 else math.isclose(1 - at_most(events - 1, low), 0.05, rel_tol=1e-9), events
+    # The normal distribution is near.
     low, high = score.bounds(1_000_000)
-    assert abs(low - (1e6 - 1644.85)) < 3 and abs(high - (1e6 + 1644.85)) < 5
+    assert abs(low - (1e6 - 1644.85)) < 3 and abs(high - (1e6 + 1644.85)) < 3
 
 
 def test_openwakeword_quotes_five_and_a_half_hours():
@@ -115,12 +128,47 @@ def test_reports_of_other_thresholds_are_not_added():
         score.Report({0.5: score.Counts()}) + score.Report({0.6: score.Counts()})
 
 
-@pytest.mark.skipif(not os.environ.get("TIDEGATE_FLEET"), reason="TIDEGATE_FLEET is not set: Ray and Daft take a minute to start")
+FLEET = pytest.mark.skipif(not os.environ.get("TIDEGATE_FLEET"), reason="TIDEGATE_FLEET is not set: Ray takes long to start")
+KILLED = """
+import os, pathlib, sys
+from tidegate import score
+batch, mark = score.batch, pathlib.Path(sys.argv[3])
+
+def dying(table, **options):
+    # The first process that comes here dies.
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return batch(table, **options)
+    os._exit(1)
+
+score.batch = dying
+exec(compile(open(sys.argv[4]).read(), "score_ray.py", "exec"))
+"""
+
+
+def ran(arguments, home):
+    """The last line that a script prints. Engines write to the home folder."""
+    environment = {**os.environ, "HOME": str(home)}
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=300, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip().split("\n")[-1]
+
+
+@FLEET
 @pytest.mark.parametrize("engine", ["ray", "daft"])
 def test_an_engine_gives_the_same_counts(engine, table, image, tmp_path):
     pytest.importorskip(engine, reason=f"no {engine}")
-    script = ROOT / "tools" / "python" / "examples" / f"score_{engine}.py"
-    arguments = [str(ROOT / "assets" / "keywords" / "keywords.tgi"), str(CLIPS / "index.csv")]
-    ran = subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True, timeout=300)
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.strip().split("\n")[-1] == str(score.report(score.batch(table, image)))
+    given = [str(ROOT / "assets" / "keywords" / "keywords.tgi"), str(CLIPS / "index.csv")]
+    found = ran([str(ROOT / "tools" / "python" / "examples" / f"score_{engine}.py"), *given], tmp_path)
+    assert found == str(score.report(score.batch(table, image)))
+
+
+@FLEET
+def test_a_worker_may_be_killed(table, image, tmp_path):
+    pytest.importorskip("ray", reason="no ray")
+    given = [str(ROOT / "assets" / "keywords" / "keywords.tgi"), str(CLIPS / "index.csv")]
+    script = str(ROOT / "tools" / "python" / "examples" / "score_ray.py")
+    found = ran(["-c", KILLED, *given, str(tmp_path / "died"), script], tmp_path)
+    assert (tmp_path / "died").exists()
+    assert found == str(score.report(score.batch(table, image)))

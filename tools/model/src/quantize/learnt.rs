@@ -10,8 +10,13 @@ use super::ranges::RowScales;
 use super::{Elements, QuantizeError, Quantized, RangeRules, Ranges, RangesError, Seen};
 use crate::canonical::Canonical;
 
-/// The share of what earlier batches showed that a batch leaves. A range that a batch exceeds grows at once.
-const KEPT: f32 = 0.9;
+/// The share of what earlier batches showed that a batch leaves.
+const KEPT: f64 = 0.9;
+/// A range that a batch exceeds grows beyond it by this factor; one that a batch does not fill to half shrinks by it. Every
+/// other range stays: a new scale would move all weights to another grid, which undoes what training has adapted to.
+const GROWTH: f32 = 1.125;
+/// Rows get other scales if these make the expected squared error smaller by this factor.
+const BETTER: f64 = 1.5;
 const RANGE: &str = "range of ";
 const OCTAVES: &str = "octaves of ";
 const ROWS: &str = "scales of ";
@@ -66,26 +71,31 @@ impl Learnt {
         } else {
             self.blend(&newer);
         }
-        self.ranges.set_row_scales([]);
-        let chosen = Quantized::new(model, self.numeric, &self.ranges, Layout::Portable)?;
-        self.ranges.set_row_scales(chosen.row_scales());
+        let present = Quantized::new(model, self.numeric, &self.ranges, Layout::Portable)?;
+        let mut free = self.ranges.clone();
+        free.set_row_scales([]);
+        let chosen = Quantized::new(model, self.numeric, &free, Layout::Portable)?;
+        let pairs = present.row_scales().zip(chosen.row_scales());
+        let scales = pairs.map(|((tensor, present, now), (_, chosen, other))| {
+            (tensor.to_owned(), if has_better(now, other) { chosen.clone() } else { present.clone() })
+        });
+        self.ranges.set_row_scales(scales.collect::<Vec<_>>());
         Ok(())
     }
 
     fn blend(&mut self, newer: &Ranges) {
-        let blended = |before: f32, now: f32| now.max(now + KEPT * (before - now));
         for name in newer.names() {
-            self.ranges.set(name, blended(self.ranges.of(name), newer.of(name)));
+            self.ranges.set(name, followed(self.ranges.of(name), newer.of(name)));
         }
         for (name, now) in newer.all_elements() {
             let Elements { distributions, peaks } = self.ranges.elements_mut(name);
             distributions.resize_with(now.distributions.len(), Element::default);
             peaks.resize(now.peaks.len(), 0.0);
             for (before, now) in distributions.iter_mut().zip(&now.distributions) {
-                before.shrink(f64::from(KEPT));
+                before.shrink(KEPT);
                 before.add(now);
             }
-            peaks.iter_mut().zip(&now.peaks).for_each(|(before, now)| *before = blended(*before, *now));
+            peaks.iter_mut().zip(&now.peaks).for_each(|(before, now)| *before = followed(*before, *now));
         }
     }
 
@@ -106,7 +116,8 @@ impl Learnt {
         for name in self.ranges.names() {
             let elements = self.ranges.elements(name);
             let peaks = elements.map_or(&[][..], |elements| &elements.peaks);
-            let range: Vec<u8> = [self.ranges.of(name)].iter().chain(peaks).flat_map(|value| value.to_le_bytes()).collect();
+            let range: Vec<u8> =
+                [self.ranges.of(name)].iter().chain(peaks).flat_map(|value| value.to_le_bytes()).collect();
             tensors.insert(format!("{RANGE}{name}"), (Dtype::F32, vec![range.len() / 4], range));
             let octaves = elements.into_iter().flat_map(|elements| &elements.distributions);
             let octaves: Vec<u8> = octaves.flat_map(Element::numbers).flat_map(f64::to_le_bytes).collect();
@@ -154,6 +165,22 @@ impl Learnt {
     }
 }
 
+/// A range that follows that of a batch.
+fn followed(before: f32, now: f32) -> f32 {
+    if now > before {
+        now * GROWTH
+    } else if now < before / 2.0 {
+        before / GROWTH
+    } else {
+        before
+    }
+}
+
+/// Whether other scales are better for the rows of a tensor.
+fn has_better(now: &[f64], other: &[f64]) -> bool {
+    now.iter().sum::<f64>() > BETTER * other.iter().sum::<f64>()
+}
+
 fn refused(name: &str) -> Damaged {
     Damaged(format!("the numbers of {name:?} are not those of a value"))
 }
@@ -172,8 +199,9 @@ fn row_scales(bytes: &[u8]) -> Option<RowScales> {
     let numbers = doubles(bytes);
     let (&first, scales) = numbers.split_first()?;
     let (scales, []) = scales.as_chunks::<2>() else { return None };
-    let is_scale =
-        |&[unit, shift]: &[f64; 2]| unit.is_finite() && unit > 0.0 && (0.0..=31.0).contains(&shift) && shift.fract() == 0.0;
+    let is_scale = |&[unit, shift]: &[f64; 2]| {
+        unit.is_finite() && unit > 0.0 && (0.0..=31.0).contains(&shift) && shift.fract() == 0.0
+    };
     let is_whole = (first == 0.0 || first == 1.0) && scales.iter().all(is_scale);
     is_whole.then(|| RowScales { first: first as usize, scales: scales.to_vec() })
 }
@@ -191,7 +219,10 @@ mod tests {
     /// Numbers from -1 to 1.
     fn numbers(seed: u32, len: usize) -> Vec<f32> {
         let next = |state: &u32| Some(state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
-        std::iter::successors(next(&seed), next).take(len).map(|state| (state >> 8) as f32 / 8_388_608.0 - 1.0).collect()
+        std::iter::successors(next(&seed), next)
+            .take(len)
+            .map(|state| (state >> 8) as f32 / 8_388_608.0 - 1.0)
+            .collect()
     }
 
     /// A GRU of 40 units over 3 features, and a dense layer.
@@ -239,9 +270,9 @@ mod tests {
             assert_eq!(packed(&model, learnt.ranges()), packed(&model, &free));
             // Other weights keep them.
             assert_ne!(packed(&other, learnt.ranges()), packed(&other, &free));
-            let scales = |model| {
+            let scales = |model| -> Vec<RowScales> {
                 let quantized = Quantized::new(model, numeric, learnt.ranges(), Layout::Portable).unwrap();
-                quantized.row_scales().collect::<BTreeMap<_, _>>()
+                quantized.row_scales().map(|(_, scales, _)| scales.clone()).collect()
             };
             assert_eq!(scales(&other), scales(&model));
             let (image, kept) = pack_kept(&other, numeric, learnt.ranges()).unwrap();
@@ -258,7 +289,26 @@ mod tests {
             learnt.learn(&model, [[[most; 30].as_slice()].as_slice()]).unwrap();
             learnt.ranges().elements("x").unwrap().peaks[0]
         };
-        assert_eq!([1.0, 4.0, 1.0].map(&mut see), [1.0, 4.0, 3.7]);
+        let peaks = [1.0, 0.6, 4.0, 4.4, 1.0].map(&mut see);
+        assert_eq!(peaks, [1.0, 1.0, 4.0 * GROWTH, 4.0 * GROWTH, 4.0]);
+    }
+
+    #[test]
+    fn scales_stay_until_others_are_much_better() {
+        let (before, mut after) = (model(7), model(7));
+        let mut learnt = Learnt::new(Numeric::I4x16);
+        let rows = numbers(3, 60);
+        let mut scales = |model: &Canonical| -> Vec<RowScales> {
+            learnt.learn(model, [[rows.as_slice()].as_slice()]).unwrap();
+            learnt.ranges().all_row_scales().map(|(_, scales)| scales.clone()).collect()
+        };
+        let first = scales(&before);
+        let weights = &mut after.tensors.get_mut("gru.recurrent_weights").unwrap().data;
+        weights.iter_mut().zip(numbers(9, 4800)).for_each(|(weight, move_by)| *weight += 0.01 * move_by);
+        assert_eq!(scales(&after), first);
+        let weights = &mut after.tensors.get_mut("gru.recurrent_weights").unwrap().data;
+        weights.iter_mut().for_each(|weight| *weight *= 0.1);
+        assert_ne!(scales(&after), first);
     }
 
     #[test]

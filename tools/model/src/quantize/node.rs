@@ -61,8 +61,8 @@ pub struct QuantizedNode {
     pub tensors: Vec<Option<Vec<u8>>>,
     /// The quantized rows behind the weight bytes; empty in the numeric `i8`.
     pub(super) rows: Vec<TensorRows>,
-    /// The scales of the rows; empty in the numeric `i8`.
-    pub(super) row_scales: Vec<(String, RowScales)>,
+    /// The scales of the rows of each tensor, and their expected squared errors; empty in the numeric `i8`.
+    pub(super) row_scales: Vec<(String, RowScales, Vec<f64>)>,
 }
 
 struct Quantizer<'a> {

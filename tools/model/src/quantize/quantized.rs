@@ -44,8 +44,9 @@ impl Quantized {
         Ok(Self { model, scales, zero_points: Some(zero_points), nodes })
     }
 
-    /// The scales of the rows of all nodes.
-    pub(super) fn row_scales(&self) -> impl Iterator<Item = (String, RowScales)> {
-        self.nodes.iter().flat_map(|node| node.row_scales.iter().cloned())
+    /// The scales of the rows of each tensor of all nodes, and their expected squared errors.
+    pub(super) fn row_scales(&self) -> impl Iterator<Item = (&str, &RowScales, &[f64])> {
+        let all = self.nodes.iter().flat_map(|node| &node.row_scales);
+        all.map(|(tensor, scales, losses)| (tensor.as_str(), scales, losses.as_slice()))
     }
 }

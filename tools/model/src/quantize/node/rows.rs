@@ -92,11 +92,12 @@ impl Quantizer<'_> {
         format!("{}.{}", self.node.name, tensor.name)
     }
 
-    /// The scales of all rows.
-    pub(super) fn row_scales(&self) -> Vec<(String, RowScales)> {
+    /// The scales of all rows, and their expected squared errors.
+    pub(super) fn row_scales(&self) -> Vec<(String, RowScales, Vec<f64>)> {
         let of = |(tensor, rows): (&TensorSpec, &TensorRows)| {
             let (rows, first) = rows.as_ref()?;
-            Some((self.key(tensor), RowScales { first: *first, scales: rows.iter().map(Row::scales).collect() }))
+            let scales = RowScales { first: *first, scales: rows.iter().map(Row::scales).collect() };
+            Some((self.key(tensor), scales, rows.iter().map(|row| row.loss).collect()))
         };
         self.integer.tensors.iter().zip(&self.rows).filter_map(of).collect()
     }
