@@ -17,7 +17,7 @@ import numpy as np
 
 import tidegate
 from tidegate import _native
-from tidegate._example import safetensors
+from tidegate._arrays import safetensors
 from tidegate._model import Model
 
 TIDEGATE = sys.argv[1]

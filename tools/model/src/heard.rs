@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tidegate::{Detector, DetectorError, DetectorSettings, LabelSettings};
 
 use crate::backend::Engine;
 use crate::data::DataError;
@@ -65,9 +66,37 @@ pub fn hear<'m>(engine: impl Into<Engine<'m>>, file: &Path, samples: &[i16]) -> 
 }
 
 impl Heard {
+    /// The events with another threshold for every label that can cause events. They are those of the detector in floats,
+    /// over the same posteriors.
+    ///
+    /// # Errors
+    /// If the threshold is negative or not finite.
+    pub fn events_at(&self, settings: &DetectorSettings<'_>, threshold: f32) -> Result<Vec<HeardEvent>, DetectorError> {
+        let changed = |label: LabelSettings| match label.threshold <= 1.0 {
+            true => LabelSettings { threshold, ..label },
+            false => label,
+        };
+        let labels: Vec<_> = (0..settings.label_count()).filter_map(|at| settings.label(at)).map(changed).collect();
+        let mut section = vec![0; DetectorSettings::section_len(labels.len())];
+        DetectorSettings::write(settings.mean_of(), &labels, &mut section)?;
+        let settings = DetectorSettings::parse(&section)?;
+        let mut memory = vec![0; settings.memory_words()];
+        let mut detector = Detector::new(&settings, &mut memory).expect("the memory has the detector's own length");
+        let event = |(seconds, posteriors): &(f32, Vec<f32>)| {
+            let event = detector.push(posteriors, (seconds * 1000.0).round() as u32).ok()??;
+            Some(HeardEvent { seconds: *seconds, label: event.label, score: event.score })
+        };
+        Ok(self.decisions.iter().filter_map(event).collect())
+    }
+
     /// The events for programs.
-    pub fn events_json(&self) -> Vec<Value> {
+    pub fn json_of(&self, events: &[HeardEvent]) -> Vec<Value> {
         let event = |event: &HeardEvent| json!({ "seconds": event.seconds, "label": self.labels.get(event.label), "score": event.score });
-        self.events.iter().map(event).collect()
+        events.iter().map(event).collect()
+    }
+
+    /// The events of the detector for programs.
+    pub fn events_json(&self) -> Vec<Value> {
+        self.json_of(&self.events)
     }
 }

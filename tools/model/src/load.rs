@@ -16,8 +16,8 @@ use crate::error::ImportError;
 use crate::format::checkpoint::index_of;
 use crate::format::wake_word::WakeWord;
 use crate::format::{self, Assumption, Description, Imported, Options};
-use crate::pack::{PackError, pack_with};
-use crate::quantize::{Ranges, RangesError};
+use crate::pack::{PackError, pack_kept, pack_with};
+use crate::quantize::{Kept, Ranges, RangesError};
 use crate::streamed::streamed;
 
 /// Why a model cannot be loaded.
@@ -167,6 +167,21 @@ pub fn packed_with(
     let buffer = ImageBuffer::new(&pack_with(model, numeric, ranges, layout).map_err(failed)?);
     buffer.model().map_err(|source| LoadError::Packed { path: path.to_owned(), source })?;
     Ok(buffer)
+}
+
+/// [`packed_with`] in the portable layout, and the weights that the image holds.
+///
+/// # Errors
+/// If the model cannot be packed.
+pub fn packed_kept(
+    path: &Path,
+    model: &Canonical,
+    numeric: Numeric,
+    ranges: &Ranges,
+) -> Result<(ImageBuffer, Kept), LoadError> {
+    let failed = |source| LoadError::Pack { path: path.to_owned(), source };
+    let (image, kept) = pack_kept(model, numeric, ranges).map_err(failed)?;
+    Ok((ImageBuffer::new(&image), kept))
 }
 
 /// Whether `path` starts like an image. A checkpoint may be given by its prefix.

@@ -19,7 +19,7 @@ use tidegate::{
 use crate::canonical::{self, Canonical, Node, cols, image_rows};
 use crate::error::ModelError;
 use crate::in_place::in_place;
-use crate::quantize::{QuantizeError, QuantizedNode, Ranges, Scales, byte, index_bytes};
+use crate::quantize::{Kept, QuantizeError, Quantized, QuantizedNode, Ranges, Scales, index_bytes};
 
 /// Why a canonical model cannot be packed.
 #[derive(Debug, thiserror::Error)]
@@ -66,32 +66,43 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
     if !layout.is_of(numeric) {
         return Err(PackError::Layout { numeric, layout });
     }
-    let joined = (numeric == Numeric::I8).then(|| in_place(model));
-    let model = joined.as_ref().unwrap_or(model);
-    let assigned = numeric.needs_ranges().then(|| Scales::assign(model.clone(), ranges)).transpose()?;
-    let known = (numeric.is_integer() && assigned.is_none()).then(|| byte::counts(model)).transpose()?;
-    let (model, scales) = match (&assigned, &known) {
-        (Some((model, scales)), _) => (model, Some(scales)),
-        (None, Some((scales, _))) => (model, Some(scales)),
-        (None, None) => (model, None),
+    let quantized = match numeric {
+        _ if numeric.needs_ranges() => Some(Quantized::new(model, numeric, ranges, layout)?),
+        Numeric::I8 => Some(Quantized::of_bytes(in_place(model), layout)?),
+        _ => None,
     };
+    image(quantized.as_ref().map_or(model, |quantized| &quantized.model), quantized.as_ref(), numeric, layout)
+}
+
+/// [`pack_with`] in the portable layout, and the weights that the image holds. The errors are those of [`pack`].
+pub fn pack_kept(model: &Canonical, numeric: Numeric, ranges: &Ranges) -> Result<(Vec<u8>, Kept), PackError> {
+    model.validate()?;
+    let quantized = Quantized::new(model, numeric, ranges, Layout::Portable)?;
+    Ok((image(&quantized.model, Some(&quantized), numeric, Layout::Portable)?, Kept::of(&quantized)))
+}
+
+/// The image of a model, which is `quantized` if the numeric has integers.
+fn image(
+    model: &Canonical,
+    quantized: Option<&Quantized>,
+    numeric: Numeric,
+    layout: Layout,
+) -> Result<Vec<u8>, PackError> {
+    let scales = quantized.map(|quantized| &quantized.scales);
     let architecture = &model.architecture;
     let slots = Slots::assign(architecture, unit(numeric, layout))?;
     let mut weights = Vec::new();
     let mut nodes = nodes_header(architecture.nodes.len() as u32, slots.elements).to_vec();
-    for node in &architecture.nodes {
-        let quantized = match scales {
-            Some(_) if known.is_some() => Some(byte::quantized(node, model, layout)?),
-            Some(scales) => Some(QuantizedNode::new(node, model, scales, ranges, numeric, layout)?),
-            None => None,
-        };
-        let tensors = match &quantized {
+    for (index, node) in architecture.nodes.iter().enumerate() {
+        let quantized = quantized.map(|quantized| &quantized.nodes[index]);
+        let tensors = match quantized {
             Some(QuantizedNode { tensors, .. }) => append_tensors(tensors, &mut weights),
             None => pack_tensors(node, model, numeric, &mut weights)?,
         };
-        append_record(node, quantized.as_ref(), (numeric, layout), &slots, &tensors, &mut nodes);
+        append_record(node, quantized, (numeric, layout), &slots, &tensors, &mut nodes);
     }
-    let ports = pack_ports(architecture, &slots, scales, known.as_ref().map(|(_, zero_points)| zero_points));
+    let ports =
+        pack_ports(architecture, &slots, scales, quantized.and_then(|quantized| quantized.zero_points.as_ref()));
     let mut sections = vec![
         (SectionKind::Nodes, nodes),
         (SectionKind::Weights, weights),

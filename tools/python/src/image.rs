@@ -14,7 +14,7 @@ use tidegate_model::heard::hear;
 use tidegate_model::inspect::to_json;
 use tidegate_model::load::{self, ImageBuffer, Settings};
 use tidegate_model::output::write_atomically;
-use tidegate_model::runner::RunError;
+use tidegate_model::runner::{RunError, clip_features, fit};
 use tidegate_model::sound::front_end_of;
 
 use crate::arrays::{Floats, array, finite};
@@ -145,30 +145,68 @@ impl Image {
         Ok((arrays, rows.counts))
     }
 
-    /// Runs a sound. Returns times and posteriors of the decisions, and the rest as JSON.
-    fn listen<'py>(&self, py: Python<'py>, sound: Sound) -> PyResult<(Vec<f32>, Bound<'py, PyAny>, String)> {
+    /// The features of a sound, `[frames, size]`, as the front end of the image computes them. A window has its own frames:
+    /// the sound is cut, or silence appended.
+    fn features<'py>(&self, py: Python<'py>, sound: Sound) -> PyResult<Bound<'py, PyAny>> {
+        let (loaded, name) = (Arc::clone(&self.loaded), self.name.clone());
+        let (features, size) = py
+            .detach(move || {
+                loaded.with(|engine| {
+                    let file = Path::new(&name);
+                    let mfcc = front_end_of(engine.model(), file)?;
+                    let mut samples = sound.samples(mfcc.settings().sample_rate)?;
+                    if let tidegate::Schedule::Windows { frames, .. } = engine.model().schedule() {
+                        samples = fit(mfcc, &samples, frames).map_err(|error| DataError::new(file, error))?;
+                    }
+                    let features = clip_features(mfcc, &samples).map_err(|error| DataError::new(file, error))?;
+                    Ok((features, engine.model().input_size()))
+                })
+            })
+            .map_err(|error: DataError| failed(error))?;
+        array(py, &[features.len() / size.max(1), size], &features)
+    }
+
+    /// Runs a sound, and as many seconds of silence after it. Returns times and posteriors of the decisions, and the rest as
+    /// JSON, with the events at each of the thresholds.
+    #[pyo3(signature = (sound, silence=0.0, thresholds=Vec::new()))]
+    fn listen<'py>(
+        &self,
+        py: Python<'py>,
+        sound: Sound,
+        silence: f32,
+        thresholds: Vec<f32>,
+    ) -> PyResult<(Vec<f32>, Bound<'py, PyAny>, String)> {
         let (loaded, name) = (Arc::clone(&self.loaded), self.name.clone());
         let heard = interruptible(py, move || {
             loaded.with(|engine| {
                 let file = Path::new(&name);
                 let rate = front_end_of(engine.model(), file)?.settings().sample_rate;
-                let samples = match sound {
-                    Sound::File(path) => read_audio_at(&path, rate)?.samples,
-                    Sound::Samples(samples) => samples,
+                let mut samples = sound.samples(rate)?;
+                let len = samples.len();
+                samples.resize(len + (silence.clamp(0.0, MOST_SILENCE) * rate as f32) as usize, 0);
+                let heard = hear(engine, file, &samples)?;
+                let at = |threshold: &f32| match engine.model().detector() {
+                    Some(detector) => heard.events_at(detector, *threshold).map(|events| heard.json_of(&events)),
+                    None => Ok(Vec::new()),
                 };
-                hear(engine, file, &samples).map(|heard| (heard, samples.len()))
+                let at: Result<Vec<_>, _> = thresholds.iter().map(at).collect();
+                let at = at.map_err(|error| DataError::new(file, error))?;
+                Ok((heard, len, at))
             })
         })?;
-        let (heard, samples) = heard.map_err(failed)?;
+        let (heard, samples, at) = heard.map_err(|error: DataError| failed(error))?;
         let posteriors: Vec<f32> = heard.decisions.iter().flat_map(|(_, row)| row.iter().copied()).collect();
         let posteriors = array(py, &[heard.decisions.len(), heard.labels.len()], &posteriors)?;
         let rest = json!({
-            "labels": heard.labels, "events": heard.events_json(), "threshold": heard.threshold,
+            "labels": heard.labels, "events": heard.events_json(), "threshold": heard.threshold, "at": at,
             "seconds": samples as f64 / f64::from(heard.sample_rate.max(1)),
         });
         Ok((heard.decisions.iter().map(|(seconds, _)| *seconds).collect(), posteriors, rest.to_string()))
     }
 }
+
+/// Most seconds of silence after a sound.
+const MOST_SILENCE: f32 = 60.0;
 
 /// Names and sizes.
 type Ports = Vec<(String, usize)>;
@@ -178,6 +216,16 @@ type Ports = Vec<(String, usize)>;
 enum Sound {
     File(PathBuf),
     Samples(Vec<i16>),
+}
+
+impl Sound {
+    /// The samples at this rate.
+    fn samples(self, rate: u32) -> Result<Vec<i16>, DataError> {
+        match self {
+            Self::File(path) => Ok(read_audio_at(&path, rate)?.samples),
+            Self::Samples(samples) => Ok(samples),
+        }
+    }
 }
 
 /// Why a run has ended early.

@@ -6,6 +6,7 @@ mod compared;
 mod error;
 mod image;
 mod interrupt;
+mod learnt;
 mod loaded;
 mod model;
 mod settings;
@@ -21,6 +22,8 @@ mod _native {
     use super::compared::verify;
     #[pymodule_export]
     use super::image::{Image, load_image};
+    #[pymodule_export]
+    use super::learnt::Learnt;
     #[pymodule_export]
     use super::model::{Model, import_bytes, import_file};
     #[pymodule_export]

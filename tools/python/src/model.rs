@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use tidegate::{Layout, Numeric};
-use tidegate_model::canonical::{Canonical, Schedule};
+use tidegate_model::canonical::{Canonical, Schedule, Tensor};
 use tidegate_model::data::{DataError, Stored, one_line};
 use tidegate_model::format::{Assumption, Description};
 use tidegate_model::inputs::{Inputs, Part, Reader};
@@ -14,7 +14,7 @@ use tidegate_model::load::{self, LoadError, Loaded as Imported};
 use tidegate_model::packing::{Packer, Packing, Source};
 use tidegate_model::progress::Silent;
 
-use crate::arrays::tensors;
+use crate::arrays::{array, tensors};
 use crate::error::failed;
 use crate::image::Image;
 use crate::interrupt::interruptible;
@@ -26,7 +26,7 @@ pub struct Model {
     pub(crate) canonical: Arc<Canonical>,
     /// The file, or what stands for it in errors.
     #[pyo3(get)]
-    name: String,
+    pub(crate) name: String,
     /// Notes on the import.
     #[pyo3(get)]
     notes: Vec<String>,
@@ -66,6 +66,17 @@ impl Model {
         let notes = imported.assumptions.into_iter().map(assumed).chain(imported.notes).collect();
         Self { canonical: Arc::new(imported.model), name, notes }
     }
+
+    /// The model with another schedule, if one is given.
+    pub fn scheduled(&self, schedule: Option<String>) -> PyResult<Arc<Canonical>> {
+        let mut canonical = Arc::clone(&self.canonical);
+        if let Some(text) = schedule {
+            let schedule: Schedule = text.parse().map_err(|error| failed(format!("schedule {text:?}: {error}")))?;
+            Arc::make_mut(&mut canonical).architecture.schedule = schedule;
+            canonical.validate().map_err(failed)?;
+        }
+        Ok(canonical)
+    }
 }
 
 #[pymethods]
@@ -73,6 +84,13 @@ impl Model {
     /// The architecture as JSON.
     fn architecture(&self) -> PyResult<String> {
         serde_json::to_string(&self.canonical.architecture).map_err(failed)
+    }
+
+    /// The matrices and vectors by their canonical names, flat.
+    fn tensors<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
+        let make =
+            |(name, tensor): (&String, &Tensor)| Ok((name.clone(), array(py, &[tensor.data.len()], &tensor.data)?));
+        self.canonical.tensors.iter().map(make).collect()
     }
 
     /// The canonical model as the bytes of a safetensors file.
@@ -110,12 +128,7 @@ impl Model {
             at_least,
             budget,
         };
-        let mut canonical = Arc::clone(&self.canonical);
-        if let Some(text) = schedule {
-            let schedule: Schedule = text.parse().map_err(|error| failed(format!("schedule {text:?}: {error}")))?;
-            Arc::make_mut(&mut canonical).architecture.schedule = schedule;
-            canonical.validate().map_err(failed)?;
-        }
+        let canonical = self.scheduled(schedule)?;
         let given = match calibrate {
             None => Given::Nothing,
             Some(Calibrate::Path(path)) => Given::File(path),
@@ -181,7 +194,8 @@ fn inputs(
     Ok(reader.tensors(tensors, Path::new("calibrate"), Part::Train)?)
 }
 
-fn named<T: Copy>(name: &str, all: &[T], of: impl Fn(T) -> &'static str, what: &str) -> PyResult<T> {
+/// The item of this name.
+pub fn named<T: Copy>(name: &str, all: &[T], of: impl Fn(T) -> &'static str, what: &str) -> PyResult<T> {
     let found = all.iter().copied().find(|each| of(*each) == name);
     let known = || all.iter().map(|each| of(*each)).collect::<Vec<_>>().join(", ");
     found.ok_or_else(|| failed(format!("{what} {name:?} is unknown: give one of {}", known())))

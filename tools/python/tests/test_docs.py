@@ -8,6 +8,12 @@ from pathlib import Path
 import pytest
 
 import tidegate
+import tidegate.score
+
+try:
+    import tidegate.torch as training
+except ImportError:
+    training = None
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "python.md"
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -15,13 +21,15 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 def public():
     """Every public name, and the public methods of the classes; properties are attributes."""
-    for name in tidegate.__all__:
-        item = getattr(tidegate, name)
+    modules = [module for module in (tidegate, tidegate.score, training) if module is not None]
+    for module, name in [(module, name) for module in modules for name in module.__all__]:
+        item = getattr(module, name)
         if inspect.isclass(item) or callable(item):
             yield name, item
         if inspect.isclass(item):
             for method, value in vars(item).items():
-                if not method.startswith("_") and (callable(value) or isinstance(value, (classmethod, staticmethod))):
+                is_method = callable(value) and not inspect.isclass(value) or isinstance(value, (classmethod, staticmethod))
+                if not method.startswith("_") and is_method:
                     yield f"{name}.{method}", getattr(item, method)
 
 
@@ -34,8 +42,11 @@ def test_every_public_function_has_an_example_that_runs(name):
     assert doctest.DocTestRunner(optionflags=OPTIONS).run(test).failed == 0
 
 
-def test_the_package_has_an_example():
-    test = doctest.DocTestParser().get_doctest(tidegate.__doc__, {}, "tidegate", None, 0)
+@pytest.mark.parametrize("module", [tidegate, tidegate.score, training], ids=["tidegate", "score", "torch"])
+def test_a_module_has_an_example(module):
+    if module is None:
+        pytest.skip("no PyTorch")
+    test = doctest.DocTestParser().get_doctest(module.__doc__, {}, "tidegate", None, 0)
     assert test.examples and doctest.DocTestRunner(optionflags=OPTIONS).run(test).failed == 0
 
 

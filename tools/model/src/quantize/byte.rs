@@ -74,7 +74,14 @@ pub fn quantized(node: &Node, model: &Canonical, layout: Layout) -> Result<Quant
         present.transpose()
     };
     let tensors = integer.tensors.iter().map(tensor).collect::<Result<Vec<_>, _>>()?;
-    Ok(QuantizedNode { options, numbers, is_limited: options & 1 << OTHER == 0, tensors, rows: Vec::new() })
+    Ok(QuantizedNode {
+        options,
+        numbers,
+        is_limited: options & 1 << OTHER == 0,
+        tensors,
+        rows: Vec::new(),
+        row_scales: Vec::new(),
+    })
 }
 
 /// The option bits of a node whose integers include tables of activations.

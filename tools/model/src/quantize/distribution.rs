@@ -3,6 +3,8 @@
 /// Number of octaves, and the exponent of the lowest.
 const OCTAVES: usize = 48;
 const LOWEST: i32 = -24;
+/// How many [`numbers`](Element::numbers) an element has.
+pub const NUMBERS: usize = 3 * OCTAVES;
 
 /// Number of values with which half of a mean is believed.
 pub const STEPS_FOR_MEAN: f64 = 16.0;
@@ -41,6 +43,33 @@ impl Element {
             octave.sum += other.sum;
             octave.squares += other.squares;
         }
+    }
+
+    /// Lessens the weight of the values so far.
+    pub fn shrink(&mut self, factor: f64) {
+        for octave in &mut self.0 {
+            octave.count *= factor;
+            octave.sum *= factor;
+            octave.squares *= factor;
+        }
+    }
+
+    /// Count, sum and sum of squares of each octave.
+    pub fn numbers(&self) -> impl Iterator<Item = f64> {
+        self.0.iter().flat_map(|octave| [octave.count, octave.sum, octave.squares])
+    }
+
+    /// The element of these [`numbers`](Self::numbers).
+    pub fn of_numbers(numbers: &[f64]) -> Option<Self> {
+        let mut element = Self::default();
+        let (octaves, []) = numbers.as_chunks::<3>() else { return None };
+        if octaves.len() != OCTAVES || !numbers.iter().all(|number| number.is_finite()) {
+            return None;
+        }
+        for (octave, &[count, sum, squares]) in element.0.iter_mut().zip(octaves) {
+            *octave = Octave { count, sum, squares };
+        }
+        Some(element)
     }
 
     /// The mean of the values up to `end`, nearer to 0 if they are few, and the mean square of all values, limited to `end`. Octaves are not divided.

@@ -10,7 +10,7 @@ use tidegate::internals::{
 use tidegate::{Layout, Numeric};
 
 use super::node::rows_of;
-use super::{QuantizeError, QuantizedNode, Ranges, Scales};
+use super::{QuantizeError, Quantized, QuantizedNode, Ranges};
 use crate::canonical::{Canonical, Node, canonical_rows};
 
 /// Rounding moves a weight by half a step; the rest covers the error of the division.
@@ -42,15 +42,18 @@ impl Kept {
     /// # Errors
     /// If a node has no integer form.
     pub fn new(model: &Canonical, ranges: &Ranges, numeric: Numeric) -> Result<Self, QuantizeError> {
-        let ranges = &ranges.nearest();
-        let (model, scales) = Scales::assign(model.clone(), ranges)?;
+        Ok(Self::of(&Quantized::new(model, numeric, &ranges.nearest(), Layout::Portable)?))
+    }
+
+    /// The weights and scales of a model in integers.
+    pub fn of(quantized: &Quantized) -> Self {
+        let Quantized { model, scales, nodes: all, .. } = quantized;
         let mut kept = Self::default();
         let (inputs, nodes) = (&model.architecture.inputs, &model.architecture.nodes);
         for name in inputs.iter().map(|input| &input.name).chain(nodes.iter().map(|node| &node.name)) {
             kept.units.insert(name.clone(), scales.of(name));
         }
-        for node in nodes {
-            let quantized = QuantizedNode::new(node, &model, &scales, ranges, numeric, Layout::Portable)?;
+        for (node, quantized) in nodes.iter().zip(all) {
             let kind = CellKind::from_name(&node.cell).and_then(|kind| Some((kind, kind.integer_spec()?)));
             let Some((kind, integer)) = kind else { continue };
             for (number, name) in [("cell_bits", "cell_state"), ("memory_bits", "memory")] {
@@ -59,9 +62,9 @@ impl Kept {
                     kept.units.insert(format!("{}.{name}", node.name), unit);
                 }
             }
-            kept.see(node, kind, integer, &quantized, &model);
+            kept.see(node, kind, integer, quantized, model);
         }
-        Ok(kept)
+        kept
     }
 
     fn see(

@@ -18,6 +18,7 @@ use tidegate::{Layout, Numeric};
 
 use super::candidate::{self, weighed_bits};
 use super::lstm::{LstmBits, UNIT_MARGIN, candidate_reach, epsilon, sum_bits};
+use super::ranges::RowScales;
 use super::terms::{Q15, activation, fraction_bits, has, may_have_fine_sums, most, param, quantization};
 use super::{QuantizeError, Ranges, Scales};
 use crate::canonical::{Canonical, Node, image_rows};
@@ -60,6 +61,8 @@ pub struct QuantizedNode {
     pub tensors: Vec<Option<Vec<u8>>>,
     /// The quantized rows behind the weight bytes; empty in the numeric `i8`.
     pub(super) rows: Vec<TensorRows>,
+    /// The scales of the rows of each tensor, and their expected squared errors; empty in the numeric `i8`.
+    pub(super) row_scales: Vec<(String, RowScales, Vec<f64>)>,
 }
 
 struct Quantizer<'a> {
@@ -161,8 +164,9 @@ impl QuantizedNode {
             quantizer.set_rows();
             let tensors = integer.tensors.iter().map(|tensor| quantizer.tensor(tensor)).collect::<Option<_>>();
             if let Some(tensors) = tensors {
+                let row_scales = quantizer.row_scales();
                 let Quantizer { options, numbers, rows, .. } = quantizer;
-                return Ok(Self { options, numbers, is_limited: false, tensors, rows });
+                return Ok(Self { options, numbers, is_limited: false, tensors, rows, row_scales });
             }
             // One weight times one step of the input already overflows the sum, so the sums are made coarser.
             coarser += 1;

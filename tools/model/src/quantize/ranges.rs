@@ -18,6 +18,16 @@ pub struct Ranges {
     fine_sums: BTreeSet<String>,
     grids: BTreeMap<String, f32>,
     is_nearest: bool,
+    row_scales: Arc<BTreeMap<String, RowScales>>,
+}
+
+/// The scales of the rows of a tensor, as an earlier quantization of other weights chose them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct RowScales {
+    /// The index of the finer part.
+    pub first: usize,
+    /// For each row, the scale of its sum, and the shift of its finer part.
+    pub scales: Vec<[f64; 2]>,
 }
 
 /// The elements of a value.
@@ -116,6 +126,31 @@ impl Ranges {
     /// The names of all values and states that have a range.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.ranges.keys().map(String::as_str)
+    }
+
+    /// Fixes the scales of rows, by `<node>.<tensor>`; no longer those of other rows.
+    pub(super) fn set_row_scales(&mut self, scales: impl IntoIterator<Item = (String, RowScales)>) {
+        self.row_scales = Arc::new(scales.into_iter().collect());
+    }
+
+    /// The fixed scales of a tensor's rows.
+    pub(super) fn row_scales(&self, tensor: &str) -> Option<&RowScales> {
+        self.row_scales.get(tensor)
+    }
+
+    /// All fixed scales.
+    pub(super) fn all_row_scales(&self) -> impl Iterator<Item = (&str, &RowScales)> {
+        self.row_scales.iter().map(|(tensor, scales)| (tensor.as_str(), scales))
+    }
+
+    /// The elements of every value and state that was observed.
+    pub(super) fn all_elements(&self) -> impl Iterator<Item = (&str, &Elements)> {
+        self.elements.iter().map(|(name, elements)| (name.as_str(), elements))
+    }
+
+    /// The elements of a value or state, to be changed.
+    pub(super) fn elements_mut(&mut self, name: &str) -> &mut Elements {
+        Arc::make_mut(&mut self.elements).entry(name.to_owned()).or_default()
     }
 
     /// The elements of a value or state; `None` if it was not observed.

@@ -192,13 +192,32 @@ impl Seen {
         model: &Canonical,
         sequences: impl IntoIterator<Item = &'s [&'s [f32]]>,
     ) -> Result<Self, RangesError> {
+        let nodes = &model.architecture.nodes;
+        let covariances = nodes.iter().filter_map(|node| Some((node.name.clone(), Covariance::of(node, model)?)));
+        Self { covariances: covariances.collect(), ..Self::default() }.measured(model, sequences)
+    }
+
+    /// [`measure`](Self::measure) without the covariances, which only rounding by what calibration observed needs.
+    ///
+    /// # Errors
+    /// Those of [`measure`](Self::measure).
+    pub fn measure_values<'s>(
+        model: &Canonical,
+        sequences: impl IntoIterator<Item = &'s [&'s [f32]]>,
+    ) -> Result<Self, RangesError> {
+        Self::default().measured(model, sequences)
+    }
+
+    fn measured<'s>(
+        self,
+        model: &Canonical,
+        sequences: impl IntoIterator<Item = &'s [&'s [f32]]>,
+    ) -> Result<Self, RangesError> {
         let image = ImageBuffer::new(&pack(model, Numeric::F32)?);
         let loaded = image.model().map_err(RangesError::Image)?;
         let probes = Probe::all(model)?;
-        let nodes = &model.architecture.nodes;
-        let covariances = nodes.iter().filter_map(|node| Some((node.name.clone(), Covariance::of(node, model)?)));
         let candidates = probes.iter().map(Probe::name).collect();
-        let mut seen = Self { candidates, covariances: covariances.collect(), ..Self::default() };
+        let mut seen = Self { candidates, ..self };
         for sequence in sequences {
             let probing = Probing::start(&probes).map_err(RangesError::Image)?;
             seen.run(&loaded.endless(), model, probing, sequence)?;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -51,3 +52,13 @@ def named(x: Any) -> Named:
 def data(x: Any) -> str | Named:
     """The path of a file, or arrays by name."""
     return os.fspath(x) if isinstance(x, (str, os.PathLike)) else named(x)
+
+
+def safetensors(tensors: Mapping[str, Floats]) -> bytes:
+    """A safetensors file: the length of a header, the header, the numbers."""
+    header, end = {}, 0
+    for name, tensor in tensors.items():
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [end, end + tensor.nbytes]}
+        end += tensor.nbytes
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + b"".join(tensor.tobytes() for tensor in tensors.values())

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 
 from . import _native
-from ._arrays import Floats
+from ._arrays import safetensors
 from ._model import Model
 
 
@@ -22,13 +20,3 @@ def example() -> Model:
     shapes = {"weight_ih_l0": (64, 10), "weight_hh_l0": (64, 16), "bias_ih_l0": (64,), "bias_hh_l0": (64,)}
     weights = {name: draw.standard_normal(shape).astype(np.float32) * np.float32(0.3) for name, shape in shapes.items()}
     return Model(_native.import_bytes(safetensors(weights), "example"))
-
-
-def safetensors(tensors: dict[str, Floats]) -> bytes:
-    """A safetensors file: the length of a header, the header, the numbers."""
-    header, end = {}, 0
-    for name, tensor in tensors.items():
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [end, end + tensor.nbytes]}
-        end += tensor.nbytes
-    text = json.dumps(header).encode()
-    return len(text).to_bytes(8, "little") + text + b"".join(tensor.tobytes() for tensor in tensors.values())

@@ -149,6 +149,19 @@ class Image:
             raise Error(f"lengths of shape [{len(given)}]; x of shape {list(arrays[0].shape)} takes [{n}], from 0 to {steps}")
         return self._result(self._native.run_batch(arrays, given)[0])
 
+    def features(self, sound: Any) -> Floats:
+        """The features of a sound, `[frames, features]`, with the bits of the front end on the device: what to train a
+        network on. `sound` is a file (.wav, .flac), or samples of 16 bits at the rate of the model.
+
+        >>> import tidegate
+        >>> image = tidegate.example().pack("f32")
+        >>> image.features([0] * 16000)
+        Traceback (most recent call last):
+        tidegate._errors.Error: example.tgi: has no front end for sound: pack it with --front-end, or give features
+        """
+        is_path = isinstance(sound, (str, os.PathLike))
+        return self._native.features(os.fspath(sound) if is_path else plain(sound).tolist())
+
     def listen(self, sound: Any) -> Heard:
         """Detects events in a sound: a file (.wav, .flac), or samples of 16 bits at the rate of the model.
 

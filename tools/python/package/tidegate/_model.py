@@ -6,12 +6,15 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _native
 from ._arrays import data
 from ._errors import Error
 from ._image import Image, PathLike
+
+if TYPE_CHECKING:
+    from ._aware import Aware
 
 Schedule = str | tuple[int, int]
 
@@ -24,8 +27,9 @@ class Model:
     'f16'
     """
 
-    def __init__(self, native: _native.Model) -> None:
+    def __init__(self, native: _native.Model, learnt: Aware | None = None) -> None:
         self._native = native
+        self._learnt = learnt
 
     @property
     def notes(self) -> list[str]:
@@ -68,6 +72,10 @@ class Model:
         >>> tidegate.example().pack("i8x16", calibrate=x, schedule=(5, 5))
         <tidegate.Image example.tgi: i8x16, lstm 16>
         """
+        if self._learnt is not None and calibrate is None and numeric in (None, self._learnt.numeric):
+            if budget or at_least or range or keep or evaluate:
+                raise Error("budget, at_least, range, keep and evaluate: need calibrate=; else the ranges are those learnt")
+            return Image(self._learnt.learnt.pack(self._native, layout, _schedule(schedule)))
         return Image(
             self._native.pack(
                 numeric,
@@ -134,39 +142,38 @@ def import_model(
     Traceback (most recent call last):
     tidegate._errors.Error: missing.onnx: there is no such file: check the path
     """
-    given = {
-        "window": window,
-        "schedule": _schedule(schedule),
-        "labels": labels if labels is None or isinstance(labels, (str, os.PathLike)) else list(labels),
-        "front_end": front_end,
-        "stream": stream or None,
-        "mean_of": mean_of,
-        "threshold": threshold,
-        "refractory_ms": refractory_ms,
-        "shape": None if shape is None else {name: list(dims) for name, dims in shape.items()},
-        "bind": None if bind is None else dict(bind),
-        "state": None if state is None else dict(state),
-    }
-    settings = {name: value for name, value in given.items() if value is not None}
+    given = settings(
+        window=window,
+        schedule=schedule,
+        labels=labels,
+        front_end=front_end,
+        stream=stream,
+        mean_of=mean_of,
+        threshold=threshold,
+        refractory_ms=refractory_ms,
+        shape=shape,
+        bind=bind,
+        state=state,
+    )
     if isinstance(model, (str, os.PathLike)):
         if isinstance(arch, Mapping):
             with open(model, "rb") as file:
                 name = os.fspath(model)
-                return Model(_native.import_bytes(file.read(), name, json.dumps(dict(arch)), **settings))
+                return Model(_native.import_bytes(file.read(), name, json.dumps(dict(arch)), **given))
         if arch is not None:
-            settings["arch"] = os.fspath(arch)
-        return Model(_native.import_file(os.fspath(model), **settings))
+            given["arch"] = os.fspath(arch)
+        return Model(_native.import_file(os.fspath(model), **given))
     # The parts for frameworks are imported only with these.
     if _is_of("torch", "nn.Module", model):
         from . import _torch
 
-        return Model(_torch.imported(model, sample, arch, settings))
+        return Model(_torch.imported(model, sample, arch, given), getattr(model, "quantized", None))
     if _is_of("keras", "Model", model) or _is_of("tf_keras", "Model", model):
         if arch is not None:
             raise Error("arch: a Keras model holds its architecture: leave it out")
         from . import _keras
 
-        return Model(_keras.imported(model, settings))
+        return Model(_keras.imported(model, given))
     raise Error(f"a {type(model).__name__} is no model: give a file, a torch.nn.Module or a keras.Model")
 
 
@@ -197,7 +204,7 @@ def pack(
         imported = model
     else:
         imported = import_model(model, sample=sample, **options)
-    if calibrate is None and numeric not in ("f32", "f16", "i8"):
+    if calibrate is None and numeric not in ("f32", "f16", "i8") and imported._learnt is None:
         calibrate = sample
     image = imported.pack(numeric, calibrate=calibrate, **packing)
     if path is not None:
@@ -211,6 +218,20 @@ def _is_of(package: str, name: str, model: Any) -> bool:
     for part in name.split("."):
         found = getattr(found, part, None)
     return isinstance(found, type) and isinstance(model, found)
+
+
+def settings(**given: Any) -> dict[str, Any]:
+    """The arguments of `import_model` as Rust takes them."""
+    as_given: dict[str, Any] = {
+        "schedule": _schedule,
+        "labels": lambda labels: labels if isinstance(labels, (str, os.PathLike)) else list(labels),
+        "stream": lambda stream: stream or None,
+        "shape": lambda shape: {name: list(dims) for name, dims in shape.items()},
+        "bind": dict,
+        "state": dict,
+    }
+    present = {name: as_given.get(name, lambda value: value)(value) for name, value in given.items() if value is not None}
+    return {name: value for name, value in present.items() if value is not None}
 
 
 def _schedule(schedule: Schedule | None) -> str | None:

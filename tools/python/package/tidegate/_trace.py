@@ -31,10 +31,16 @@ ADVICE = "describe the network with arch= (docs/architecture.md)"
 
 @dataclass
 class Found:
-    """A description in the form of `--arch`, and whether it has an output for every step."""
+    """A description in the form of `--arch`, and the axes of the input and of each output."""
 
     description: dict[str, Any]
-    is_sequence: bool
+    axes: Axes
+    outputs: list[Axes]
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether the network has an output for every step."""
+        return all("t" in axes for axes in self.outputs)
 
 
 @dataclass(frozen=True)
@@ -64,19 +70,20 @@ class States:
     index: int | None = None
 
 
-def description(module: Any, shape: tuple[int, ...] | None) -> Found:
-    """The layers of a module whose input has this shape, if it is known."""
+def description(module: Any, shape: tuple[int, ...] | None, is_call: bool = False) -> Found:
+    """The layers of a module whose input has this shape, if it is known. In a call of the module, the shape is that of all
+    axes; a sample may lack the batch."""
     graph, modules = _graph(module)
     reasons = []
     for axes in LAYOUTS:
         # A sample of one sequence has no batch.
-        if shape is not None and not len(shape) <= len(axes) <= max(len(shape), 3):
+        if shape is not None and not len(shape) <= len(axes) <= max(len(shape), 0 if is_call else 3):
             continue
         try:
             return _Walk(modules, axes, shape).run(graph)
         except _Layout as error:
             reasons.append(str(error))
-    raise Error(f"{type(module).__name__}: {reasons[0]}; {ADVICE}")
+    raise Error(f"{class_of(module).__name__}: {reasons[0]}; {ADVICE}")
 
 
 class _Layout(Exception):
@@ -86,21 +93,45 @@ class _Layout(Exception):
 def _graph(module: Any) -> tuple[Any, dict[str, Any]]:
     import torch.fx
 
-    name = type(module).__name__
-    is_leaf = type(module).__module__.startswith("torch.nn.") and not isinstance(module, torch.nn.Sequential)
+    name = class_of(module).__name__
+    is_leaf = class_of(module).__module__.startswith("torch.nn.") and not isinstance(module, torch.nn.Sequential)
     if is_leaf:
         graph = torch.fx.Graph()
         graph.output(graph.call_module("", (graph.placeholder("input"),)))
         return graph, {"": module}
     # A device gives only the input.
-    parameters = inspect.signature(module.forward).parameters.values()
+    parameters = inspect.signature(class_of(module).forward).parameters.values()
     defaults = {one.name: one.default for one in parameters if one.default is not inspect.Parameter.empty}
+    given = type(module)
     try:
-        graph = torch.fx.Tracer().trace(module, defaults)
+        module.__class__ = class_of(module)
+        graph = _tracer().trace(module, defaults)
     except Exception as error:
         # PyTorch raises whatever the module's own code makes of symbols.
         raise Error(f"{name}: cannot be traced ({_line(error)}); {ADVICE}") from error
+    finally:
+        module.__class__ = given
     return graph, dict(module.named_modules())
+
+
+def class_of(module: Any) -> Any:
+    """The class of a module; of a quantized one, the class that it had before."""
+    return getattr(type(module), "float_class", type(module))
+
+
+def _tracer() -> Any:
+    """A tracer that does not look into quantized layers either."""
+    import torch.fx
+
+    tracer: Any = torch.fx.Tracer()
+    is_leaf = tracer.is_leaf_module
+
+    def is_leaf_module(module: Any, name: str) -> bool:
+        is_layer = hasattr(type(module), "float_class") and class_of(module).__module__.startswith("torch.nn.")
+        return is_layer or bool(is_leaf(module, name))
+
+    tracer.is_leaf_module = is_leaf_module
+    return tracer
 
 
 def _used(graph: Any) -> set[Any]:
@@ -145,7 +176,7 @@ class _Walk:
         described: dict[str, Any] = {"framework": "torch", "inputs": self.inputs(), "layers": self.layers}
         if names != [self.layers[-1]["name"]]:
             described["outputs"] = names
-        return Found(described, all("t" in output.axes for output in outputs))
+        return Found(described, self.axes, [output.axes for output in outputs])
 
     def outputs(self, results: Any) -> list[Signal]:
         """The outputs of the network. States that it returns beside them are kept by the stream."""
@@ -210,7 +241,7 @@ class _Walk:
     def call(self, node: Any) -> Any:
         """The call of a module with weights or arguments."""
         module, path = self.modules[node.target], node.target
-        cls = type(module).__name__
+        cls = class_of(module).__name__
         name = path or cls.lower()
         if any(argument is not None for argument in [*node.args[1:], *node.kwargs.values()]):
             raise Error(f"{name}: {cls} is called with more than its input, such as a state; {ADVICE}")
@@ -241,7 +272,7 @@ class _Walk:
         if source.layer not in self.sizes:
             return
         known = [getattr(module, name) for name in NAMED_IN if hasattr(module, name)]
-        if type(module).__name__ == "Embedding":
+        if class_of(module).__name__ == "Embedding":
             self.sizes[source.layer] = 1
         elif known and len(source.axes) < 4:
             self.sizes[source.layer] = known[0]
@@ -416,13 +447,13 @@ def _arguments(module: Any) -> dict[str, Any]:
     """The arguments of a module's constructor that differ from their defaults."""
     found: dict[str, Any] = {}
     parameters: dict[str, inspect.Parameter] = {}
-    for base in type(module).__mro__:
-        parameters = {**inspect.signature(base.__init__).parameters, **parameters}  # type: ignore[misc]
+    for base in class_of(module).__mro__:
+        parameters = {**inspect.signature(base.__init__).parameters, **parameters}
         if "args" not in parameters:
             break
         # Recurrent layers pass their arguments on to a base.
         del parameters["args"]
-    if type(module).__name__ == "RNN":
+    if class_of(module).__name__ == "RNN":
         found["nonlinearity"] = module.nonlinearity
     for name, parameter in parameters.items():
         if name in ("self", "args", "kwargs", "device", "dtype", "mode") or not hasattr(module, name):

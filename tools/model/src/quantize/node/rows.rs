@@ -14,7 +14,8 @@ use crate::canonical::cols;
 use crate::quantize::candidate;
 use crate::quantize::covariance::Factor;
 use crate::quantize::operand::Values;
-use crate::quantize::rows::{Operand, Part, Row, Sum, Target, better, row, wide, wide_pair};
+use crate::quantize::ranges::RowScales;
+use crate::quantize::rows::{Operand, Part, Row, Sum, Target, better, fixed, row, wide, wide_pair};
 use crate::quantize::terms::{activation, has};
 
 /// The rows of a tensor with [`Storage::Rows`], and the index of their finer part.
@@ -64,19 +65,41 @@ impl Quantizer<'_> {
         let bias = self.image_rows(tensor);
         let is_pair = matrices[1].is_some();
         let is_wide = is_wide(self.options);
+        let scales = self.ranges.row_scales(&self.key(tensor)).filter(|of| of.scales.len() == bias.len() && !is_wide);
         let with = |first: usize| -> Option<Vec<Row>> {
             let rows = bias.iter().enumerate().map(|(index, &bias)| {
                 let (target, operands) = self.row_of(&matrices, to, index, bias);
                 let parts = parts(&matrices, &operands, index);
-                match (is_wide, is_pair) {
-                    (true, true) => wide_pair(parts, target),
-                    (true, false) => wide(parts[0], target),
-                    (false, _) => row(parts, first, target),
+                match (is_wide, is_pair, scales) {
+                    (true, true, _) => wide_pair(parts, target),
+                    (true, false, _) => wide(parts[0], target),
+                    (false, _, Some(of)) => fixed(parts, first, of.scales[index], target),
+                    (false, _, None) => row(parts, first, target),
                 }
             });
             rows.collect()
         };
+        if let Some(of) = scales
+            && of.first <= usize::from(is_pair)
+        {
+            return Some((with(of.first)?, of.first));
+        }
         better([with(0), (is_pair && !is_wide).then(|| with(1)).flatten()])
+    }
+
+    /// The name of a tensor of rows, for [`RowScales`].
+    fn key(&self, tensor: &TensorSpec) -> String {
+        format!("{}.{}", self.node.name, tensor.name)
+    }
+
+    /// The scales of all rows, and their expected squared errors.
+    pub(super) fn row_scales(&self) -> Vec<(String, RowScales, Vec<f64>)> {
+        let of = |(tensor, rows): (&TensorSpec, &TensorRows)| {
+            let (rows, first) = rows.as_ref()?;
+            let scales = RowScales { first: *first, scales: rows.iter().map(Row::scales).collect() };
+            Some((self.key(tensor), scales, rows.iter().map(|row| row.loss).collect()))
+        };
+        self.integer.tensors.iter().zip(&self.rows).filter_map(of).collect()
     }
 
     /// Rows with the same scales whose weights compensate each other's errors.
