@@ -43,7 +43,7 @@ fn difference(documented: &Value, found: &Value, place: &str) -> Option<String> 
 fn every_command_prints_the_documented_json() {
     let here = Workplace::new();
     let index = "speech_commands/index.csv";
-    let commands: [(&str, &[&str]); 20] = [
+    let commands: [(&str, &[&str]); 21] = [
         ("tidegate demo", &["demo", "--keep", "."]),
         ("tidegate import", &["import", "GRU_S.pb", "-o", "x.safetensors"]),
         ("tidegate pack", &["pack", "GRU_S.pb", "-o", "x.tgi", "--calibrate", index, "--evaluate", index]),
@@ -58,6 +58,10 @@ fn every_command_prints_the_documented_json() {
         ("tidegate sign", &["sign", "gru_s.tgi", "--key", "key.pem", "-o", "signed.tgi"]),
         ("tidegate sign --digest", &["sign", "gru_s.tgi", "--key", "key.pub.pem", "--digest", "gru_s.msg"]),
         ("tidegate verify-signature", &["verify-signature", "signed.tgi", "--key", "key.pub.pem"]),
+        (
+            "tidegate change-key",
+            &["change-key", "new.pub.pem", "--root", "key.pem", "--serial", "1", "-o", "change.tgk"],
+        ),
         ("tidegate bench", &["bench", "gru_s.tgi", "--stream"]),
         ("tidegate zoo", &["zoo"]),
         ("tidegate inspect --for", &["inspect", "gru_s.tgi", "--for", "cortex-m4", "--mhz", "120"]),
@@ -70,6 +74,7 @@ fn every_command_prints_the_documented_json() {
     {
         std::fs::copy(shipped(&format!("../tests/frameworks/onnx/{file}")), here.path(name)).unwrap();
     }
+    here.succeed(&["keygen", "new.pem"]);
     let documented = documented();
     for (name, args) in commands {
         let (_, shape) = documented.iter().find(|(title, _)| title == name).unwrap_or_else(|| panic!("{name}"));
