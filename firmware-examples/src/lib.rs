@@ -66,6 +66,13 @@ impl Console {
         self.text("\n");
     }
 
+    /// Prints the number of instructions of a verification.
+    pub fn instructions(&mut self, count: u32) {
+        self.text("instructions of verification ");
+        self.hex(count);
+        self.text("\n");
+    }
+
     /// Prints a hash and ends the line.
     pub fn hash(&mut self, hash: &Hash) {
         self.hex((hash.0 >> 32) as u32);

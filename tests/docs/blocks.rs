@@ -22,7 +22,7 @@ const NO_PYTHON: &str = "CI has no such framework; the file that it saves is amo
 const FRAGMENT: &str = "a fragment; core/README.md has the whole program";
 
 /// Page, language, check. Blocks of `text` are no code, and `equations_of_pages_are_those_of_the_code` reads `math`.
-const BLOCKS: [(&str, &str, Checked); 48] = [
+const BLOCKS: [(&str, &str, Checked); 49] = [
     ("README.md", "bash", By("tools/xtask/src/test.rs", "the demo of README")),
     ("README.md", "rust,ignore", Shown(FRAGMENT)),
     ("README.md", "sh", By(COMMANDS, "README.md")),
@@ -80,6 +80,7 @@ const BLOCKS: [(&str, &str, Checked); 48] = [
     ("docs/tflite.md", "sh", By(COMMANDS, "docs/tflite.md")),
     ("docs/training.md", "bash", Shown("hours, or data that is not in the repository; gpu-host/tests run `train`")),
     ("docs/training.md", "json", By("gpu-host/tests/recipes.rs", "docs/training.md")),
+    ("docs/update.md", "rust,ignore", Shown("a fragment; the example of `Model::parse_in` is the whole program")),
     ("docs/update.md", "sh", By(COMMANDS, "docs/update.md")),
     ("docs/web.md", "bash", Shown("`cargo xtask test` builds and tests the page; the second command starts a server")),
     ("docs/web.md", "js", Shown("tools/web/test calls the same functions, in Node and in Chromium")),

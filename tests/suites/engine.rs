@@ -6,6 +6,8 @@ mod compile_time;
 mod conv_lstm;
 #[path = "../update/device.rs"]
 mod device;
+#[path = "../family.rs"]
+mod family;
 #[path = "../update/flash.rs"]
 mod flash;
 #[path = "../front_end.rs"]
@@ -16,6 +18,8 @@ mod front_end_integer;
 mod front_end_log_mel;
 #[path = "../front_end_micro.rs"]
 mod front_end_micro;
+#[path = "../fuzz_update.rs"]
+mod fuzz_update;
 #[path = "../image.rs"]
 mod image;
 #[path = "../image_nodes.rs"]
@@ -36,6 +40,8 @@ mod parity;
 mod parse_time;
 #[path = "../precise.rs"]
 mod precise;
+#[path = "../self_test.rs"]
+mod self_test;
 #[path = "../sequence.rs"]
 mod sequence;
 #[path = "../signed.rs"]
@@ -52,3 +58,5 @@ mod sums;
 mod update;
 #[path = "../update_cuts.rs"]
 mod update_cuts;
+#[path = "../update/fuzz.rs"]
+mod update_fuzz;

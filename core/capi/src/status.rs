@@ -143,7 +143,8 @@ impl From<ImageError> for tidegate_status {
             | ImageError::UnsupportedLayout { .. }
             | ImageError::UnknownSection { .. }
             | ImageError::UnknownCell { .. }
-            | ImageError::NoIntegerForm { .. } => TIDEGATE_IMAGE_UNSUPPORTED,
+            | ImageError::NoIntegerForm { .. }
+            | ImageError::OtherFamily { .. } => TIDEGATE_IMAGE_UNSUPPORTED,
             ImageError::TooLarge { .. } => TIDEGATE_IMAGE_TOO_LARGE,
             ImageError::OverLimit { .. } => TIDEGATE_IMAGE_OVER_LIMIT,
             // The remaining errors, present or future, are contradictions within an image.

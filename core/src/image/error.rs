@@ -59,6 +59,8 @@ pub enum ImageError {
     UnknownCell { node: u32, code: u16 },
     /// The cell with this code has no form in this integer numeric.
     NoIntegerForm { node: u32, code: u16 },
+    /// The family that the image is parsed in has no cell with this code and the options of the node.
+    OtherFamily { node: u32, code: u16 },
     /// The sizes of a node (input features, units, output features) do not fit each other or its slots.
     BadSize { node: u32, input: u32, hidden: u32, output: u32 },
     /// An extent of a node is out of range, or the number of extents is not that of its cell. `extent` is the index in
@@ -146,6 +148,9 @@ impl ImageError {
             }
             Self::NoIntegerForm { node, code } => {
                 of_node(node).with("cell code {} has no form in this integer numeric", &[code as usize])
+            }
+            Self::OtherFamily { node, code } => {
+                of_node(node).with("this firmware is built without cell code {} in this form", &[code as usize])
             }
             Self::BadSize { node, input, hidden, output } => {
                 let sizes = [input as usize, hidden as usize, output as usize];

@@ -170,6 +170,20 @@ pub mod schedule {
     pub const LEN: usize = 8;
 }
 
+/// The payload of the section `self_test`: this header, then the inputs of all steps, then the outputs.
+pub mod self_test {
+    use super::Range;
+
+    pub const STEPS: Range<usize> = 0..4;
+    /// Number of steps that have an output.
+    pub const OUTPUTS: Range<usize> = 4..8;
+    /// Must be zero.
+    pub const RESERVED: Range<usize> = 8..16;
+    pub const LEN: usize = 16;
+    /// Most steps.
+    pub const MAX_STEPS: u32 = 1 << 16;
+}
+
 /// The payload of the section `signature`, which ends the image.
 pub mod signature {
     use super::Range;

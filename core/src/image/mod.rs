@@ -6,6 +6,7 @@ pub mod field;
 pub(crate) mod layout;
 pub(crate) mod names;
 pub(crate) mod read;
+pub(crate) mod self_test;
 
 pub use error::{ImageError, Misaligned};
 pub use layout::{GROUP, Layout, MAX_FACTOR, factors_at};
@@ -179,14 +180,16 @@ pub enum SectionKind {
     Signature,
     /// The scale of each node's output in an integer numeric, for reports. A step does not read it.
     Scales,
+    /// Inputs and the outputs that they must give, bit for bit: [`Model::self_test`](crate::Model::self_test).
+    SelfTest,
 }
 
 impl SectionKind {
     /// Every kind of section.
     #[rustfmt::skip]
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Nodes, Self::Weights, Self::Ports, Self::Schedule, Self::Labels, Self::FrontEnd, Self::Detector,
-        Self::Names, Self::Signature, Self::Scales,
+        Self::Names, Self::Signature, Self::Scales, Self::SelfTest,
     ];
 
     /// The kind's code in the section table.
@@ -207,6 +210,7 @@ impl SectionKind {
             Self::Names => "names",
             Self::Signature => "signature",
             Self::Scales => "scales",
+            Self::SelfTest => "self_test",
         }
     }
 

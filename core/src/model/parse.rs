@@ -1,13 +1,15 @@
 //! Checks every node, port and section of an image, and that they fit each other, and creates the model.
 
 use super::Model;
+use super::family::Family;
 use crate::detector::DetectorSettings;
+use crate::error::TooManyCells;
 use crate::flow::Flow;
 use crate::front_end::Mfcc;
 use crate::image::field::{MAX_NODES, nodes};
 use crate::image::names::first_refused;
 use crate::image::read::u32_at;
-use crate::image::{Image, ImageBytes, ImageError, SectionKind, not_zero};
+use crate::image::{Image, ImageBytes, ImageError, SectionKind, not_zero, self_test};
 use crate::node::{Cells, Node, Place, Shared};
 use crate::port::{self, check_ports};
 use crate::schedule::Schedule;
@@ -35,11 +37,66 @@ impl<'a> Model<'a> {
     /// # Errors
     /// The first error found, as an [`ImageError`].
     pub const fn parse(bytes: ImageBytes<'a>) -> Result<Self, ImageError> {
-        let model = Self::from_image(ok!(Image::parse(bytes, true)));
-        if let Ok(model) = &model {
-            ok!(model.check_sums());
+        let image = ok!(Image::parse(bytes, true));
+        let any = Family::new(image.numeric, image.layout, Cells::NONE, Some(engine(image.numeric)));
+        Self::checked::<false>(image, &any)
+    }
+
+    /// [`parse`](Self::parse) of an image whose cells, with their options, are those of a family. A firmware that parses
+    /// images only so contains no other cells:
+    ///
+    /// ```
+    /// use tidegate::{Family, ImageBytes, Model};
+    ///
+    /// /// The model that the firmware is built with.
+    /// const MODEL: Model = tidegate::include_model!("../examples/kws.tgi");
+    /// static FAMILY: Family = match MODEL.family() {
+    ///     Ok(family) => family,
+    ///     Err(_) => panic!("the model has too many cells"),
+    /// };
+    ///
+    /// # use tidegate::Aligned;
+    /// # let downloaded = &Aligned(*include_bytes!("../../examples/kws.tgi")).0;
+    /// let model = Model::parse_in(ImageBytes::new(downloaded)?, &FAMILY)?;
+    /// assert_eq!(model.id(), MODEL.id());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse); also if numeric, layout, a cell or its options are not those of the family.
+    pub const fn parse_in(bytes: ImageBytes<'a>, family: &Family) -> Result<Self, ImageError> {
+        let image = ok!(Image::parse(bytes, true));
+        if image.numeric as u16 != family.numeric as u16 {
+            return Err(ImageError::UnsupportedNumeric { found: image.numeric.code() });
         }
-        model
+        if image.layout.code() != family.layout.code() {
+            return Err(ImageError::UnsupportedLayout { found: image.layout.code() });
+        }
+        Self::checked::<true>(image, family)
+    }
+
+    /// The family of this model's cells, for [`parse_in`](Self::parse_in).
+    ///
+    /// # Errors
+    /// If it has more than 16 cells that differ in kind or options.
+    pub const fn family(&self) -> Result<Family, TooManyCells> {
+        let mut family = Family::new(self.image.numeric, self.image.layout, self.shared.cells, self.engine);
+        let (mut records, mut left) = (self.records, self.node_count);
+        while left > 0 {
+            if let Ok((node, rest)) = Node::decode(records, &self.shared, Place { node: 0, offset: 0 }) {
+                family = ok!(family.with(&node));
+                records = rest;
+            }
+            left -= 1;
+        }
+        Ok(family)
+    }
+
+    /// Checks everything. `FIXED`: the cells are those of the family; otherwise any.
+    const fn checked<const FIXED: bool>(image: Image<'a>, family: &Family) -> Result<Self, ImageError> {
+        let model = ok!(Self::from_image::<FIXED>(image, family));
+        ok!(model.check_sums::<FIXED>(family));
+        Ok(model)
     }
 
     /// [`parse`](Self::parse) without the checksum and the sums of rows, for images too large to be checked at compile
@@ -49,7 +106,9 @@ impl<'a> Model<'a> {
     /// As [`parse`](Self::parse), except that damaged weights, and rows whose sum could overflow 32 bits, are not
     /// detected. Such a sum wraps.
     pub const fn parse_structure(bytes: ImageBytes<'a>) -> Result<Self, ImageError> {
-        Self::from_image(ok!(Image::parse(bytes, false)))
+        let image = ok!(Image::parse(bytes, false));
+        let any = Family::new(image.numeric, image.layout, Cells::NONE, Some(engine(image.numeric)));
+        Self::from_image::<false>(image, &any)
     }
 
     /// This model with another schedule.
@@ -64,7 +123,7 @@ impl<'a> Model<'a> {
         if model.fits() { Ok(model) } else { Err(ImageError::TooLarge { node: 0 }) }
     }
 
-    const fn from_image(image: Image<'a>) -> Result<Self, ImageError> {
+    const fn from_image<const FIXED: bool>(image: Image<'a>, family: &Family) -> Result<Self, ImageError> {
         let payload = ok!(image.required(SectionKind::Nodes));
         let weights = ok!(image.required(SectionKind::Weights));
         let ports = ok!(image.required(SectionKind::Ports));
@@ -111,9 +170,9 @@ impl<'a> Model<'a> {
                 numeric: image.numeric,
                 layout: image.layout,
                 unit: image.numeric.unit(image.layout),
-                cells: Cells::NONE,
+                cells: family.cells,
             },
-            engine: Some(engine(image.numeric)),
+            engine: family.engine,
             ports,
             inputs,
             outputs,
@@ -128,7 +187,7 @@ impl<'a> Model<'a> {
             state_elements: 0,
             work: 0,
         };
-        ok!(model.check_nodes());
+        ok!(model.check_nodes::<FIXED>(family));
         if let Err(offset) = check_ports(ports, model.slot_elements, model.shared.unit, image.numeric) {
             return Err(ImageError::BadSection { kind: SectionKind::Ports, offset });
         }
@@ -140,33 +199,38 @@ impl<'a> Model<'a> {
         if let Err(offset) = model.check_scales() {
             return Err(ImageError::BadSection { kind: SectionKind::Scales, offset });
         }
+        if let Err(offset) = model.check_self_test() {
+            return Err(ImageError::BadSection { kind: SectionKind::SelfTest, offset });
+        }
         Ok(model)
     }
 
     /// Checks every node, and adds up their states, scratch and work.
-    const fn check_nodes(&mut self) -> Result<(), ImageError> {
+    const fn check_nodes<const FIXED: bool>(&mut self, family: &Family) -> Result<(), ImageError> {
         let mut place = Place { node: 0, offset: nodes::LEN };
         let mut records = self.records;
         let (mut checked, mut previous) = (0, None);
         while place.node < self.node_count {
             let (kind, options) = ok!(Node::kind_of(records, place));
-            self.shared.cells = self.shared.cells.with(kind, options, self.image.numeric, self.image.layout);
-            if self.shared.cells.get(kind).is_none() {
-                return Err(ImageError::NoIntegerForm { node: place.node, code: kind.code() });
+            if !FIXED {
+                self.shared.cells = self.shared.cells.with(kind, options, self.image.numeric, self.image.layout);
+                if self.shared.cells.get(kind).is_none() {
+                    return Err(ImageError::NoIntegerForm { node: place.node, code: kind.code() });
+                }
             }
             let (node, rest) = ok!(Node::decode(records, &self.shared, place));
-            ok!(node.check(node.specs(), place, self.slot_elements));
+            let specs = if FIXED { ok!(family.specs(kind, options, place)) } else { node.specs() };
+            ok!(node.check(specs, place, self.slot_elements));
             let too_large = ImageError::TooLarge { node: place.node };
             if self.image.numeric.is_integer() && is_new(&node, &previous) {
-                checked += node.content_bytes(node.specs());
+                checked += node.content_bytes(specs);
                 if checked > MAX_CHECKED * self.shared.weights.len() as u64 {
                     return Err(too_large);
                 }
-                ok!(node.check_contents(node.specs(), place.node));
+                ok!(node.check_contents(specs, place.node));
             }
             previous = Some(node);
-            let (Some(state), Some(work)) = (node.needed_state_elements(), node.needed_work_elements(node.specs()))
-            else {
+            let (Some(state), Some(work)) = (node.needed_state_elements(), node.needed_work_elements(specs)) else {
                 return Err(too_large);
             };
             if state != node.state_elements() || work != node.work_elements() {
@@ -174,7 +238,7 @@ impl<'a> Model<'a> {
             }
             let Some(state_elements) = self.state_elements.checked_add(state) else { return Err(too_large) };
             self.state_elements = state_elements;
-            self.work = self.work.saturating_add(node.work(node.specs()));
+            self.work = self.work.saturating_add(node.work(specs));
             if state > 0 {
                 self.stateful_count = place.node + 1;
             }
@@ -195,13 +259,14 @@ impl<'a> Model<'a> {
     }
 
     /// Checks that no input makes a sum of an integer node wrap.
-    const fn check_sums(&self) -> Result<(), ImageError> {
+    const fn check_sums<const FIXED: bool>(&self, family: &Family) -> Result<(), ImageError> {
         let mut place = Place { node: 0, offset: 0 };
         let (mut records, mut previous) = (self.records, None);
         while self.image.numeric.is_integer() && place.node < self.node_count {
             let (node, rest) = ok!(Node::decode(records, &self.shared, place));
             if is_new(&node, &previous) {
-                ok!(node.check_sums(node.specs(), place.node));
+                let specs = if FIXED { ok!(family.specs(node.kind, node.options, place)) } else { node.specs() };
+                ok!(node.check_sums(specs, place.node));
             }
             previous = Some(node);
             place.node += 1;
@@ -227,6 +292,15 @@ impl<'a> Model<'a> {
             left = others;
         }
         Ok(())
+    }
+
+    /// Checks the self-test, which only models with one input and one output have. The error is an offset.
+    const fn check_self_test(&self) -> Result<(), usize> {
+        let Some(payload) = self.image.section(SectionKind::SelfTest) else { return Ok(()) };
+        if self.inputs.len() != 1 || self.outputs.len() != 1 {
+            return Err(0);
+        }
+        self_test::check(payload, self.image.numeric.is_integer(), [self.input_size(), self.output_size()])
     }
 
     /// Checks that the front end matches the first input, and the detector the first output.

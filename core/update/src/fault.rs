@@ -32,6 +32,8 @@ pub enum UpdateError<E> {
     Busy,
     /// No model is on trial.
     NoTrial,
+    /// Another model than the one on trial has been tested.
+    NotTested,
     /// No image is pending.
     NothingPending,
 }
@@ -54,6 +56,7 @@ impl<E: fmt::Debug> fmt::Display for UpdateError<E> {
             Self::KeyInUse => write!(f, "the active model is signed by a key that would be dropped: update it first"),
             Self::Busy => write!(f, "a model is pending or on trial: reset, or confirm it, first"),
             Self::NoTrial => write!(f, "no model is on trial"),
+            Self::NotTested => write!(f, "another model than the one on trial has been tested"),
             Self::NothingPending => write!(f, "no image is pending"),
         }
     }

@@ -4,7 +4,7 @@
 use embedded_storage_async::nor_flash::NorFlash;
 
 use crate::fault::UpdateError;
-use crate::record::Record;
+use crate::record::{Phase, Record};
 
 const SLOT: u32 = Record::LEN as u32;
 
@@ -12,10 +12,9 @@ const SLOT: u32 = Record::LEN as u32;
 #[derive(Debug)]
 pub struct Journal<J> {
     flash: J,
-    /// Offset of the slot after the newest record.
+    /// Offset of the next slot: it is erased, or begins a page, or is the end.
     next: u32,
     state: Record,
-    product: [u8; 16],
 }
 
 impl<J: NorFlash> Journal<J> {
@@ -25,13 +24,19 @@ impl<J: NorFlash> Journal<J> {
         if !fits || !Record::LEN.is_multiple_of(J::READ_SIZE) || flash.capacity() / J::ERASE_SIZE.max(1) < 2 {
             return Err(UpdateError::Geometry);
         }
-        let mut journal = Self { flash, next: 0, state: Record::default(), product };
-        let mut found = false;
-        for slot in 0..journal.end() / SLOT {
-            let record = Record::decode(&journal.read(slot * SLOT).await?, journal.product);
+        let mut journal = Self { flash, next: 0, state: Record::default() };
+        let (mut found, mut at) = (false, 0);
+        while at < journal.end() {
+            let mut bytes = [0; Record::LEN];
+            journal.flash.read(at, &mut bytes).await.map_err(UpdateError::Flash)?;
+            let record = Record::decode(&bytes, product);
             if let Some(record) = record.filter(|record| !found || record.sequence > journal.state.sequence) {
-                (journal.state, journal.next, found) = (record, (slot + 1) * SLOT, true);
+                (journal.state, journal.next, found) = (record, at + SLOT, true);
+            } else if at == journal.next && !journal.begins_a_page(at) && bytes != [0xFF; Record::LEN] {
+                // A torn record is passed over: not every flash can be written twice.
+                journal.next = at + SLOT;
             }
+            at += SLOT;
         }
         Ok((journal, found))
     }
@@ -51,42 +56,33 @@ impl<J: NorFlash> Journal<J> {
         wear.writes = wear.writes.saturating_add(writes);
     }
 
-    /// Records a change of the state. If this fails, or the power is cut, the state is the old or the new one.
-    pub async fn change(&mut self, change: impl FnOnce(&mut Record)) -> Result<(), UpdateError<J::Error>> {
-        let at = self.free().await?;
+    /// Records a new state; sequence and wear are those of the journal. If this fails, or the power is cut, the state is
+    /// the old or the new one.
+    pub async fn record(&mut self, state: &Record) -> Result<(), UpdateError<J::Error>> {
+        let at = if self.next < self.end() { self.next } else { 0 };
+        if self.begins_a_page(at) {
+            self.flash.erase(at, at + J::ERASE_SIZE as u32).await.map_err(UpdateError::Flash)?;
+            self.count(1, 0);
+        }
         self.count(0, 1);
-        let mut state = self.state;
-        change(&mut state);
-        state.sequence = state.sequence.saturating_add(1);
+        // A slot whose write fails is not written again, and its record may be valid.
+        self.next = at + SLOT;
+        self.state.sequence = self.state.sequence.saturating_add(1);
+        let (sequence, wear) = (self.state.sequence, self.state.wear);
+        let state = Record { sequence, wear, ..*state };
         self.flash.write(at, &state.encode()).await.map_err(UpdateError::Flash)?;
-        (self.state, self.next) = (state, at + SLOT);
+        self.state = state;
         Ok(())
     }
 
-    /// Offset of an erased slot.
-    async fn free(&mut self) -> Result<u32, UpdateError<J::Error>> {
-        let mut at = self.next;
-        loop {
-            if at >= self.end() {
-                at = 0;
-            }
-            if at.is_multiple_of(J::ERASE_SIZE as u32) {
-                self.flash.erase(at, at + J::ERASE_SIZE as u32).await.map_err(UpdateError::Flash)?;
-                self.count(1, 0);
-                return Ok(at);
-            }
-            // A torn record is passed over: not every flash can be written twice.
-            if self.read(at).await? == [0xFF; Record::LEN] {
-                return Ok(at);
-            }
-            at += SLOT;
-        }
+    /// Records another phase.
+    pub async fn enter(&mut self, phase: Phase) -> Result<(), UpdateError<J::Error>> {
+        let state = Record { phase, ..self.state };
+        self.record(&state).await
     }
 
-    async fn read(&mut self, at: u32) -> Result<[u8; Record::LEN], UpdateError<J::Error>> {
-        let mut bytes = [0; Record::LEN];
-        self.flash.read(at, &mut bytes).await.map_err(UpdateError::Flash)?;
-        Ok(bytes)
+    fn begins_a_page(&self, at: u32) -> bool {
+        at.is_multiple_of(J::ERASE_SIZE as u32)
     }
 
     /// Offset of the end of the last whole page.

@@ -2,16 +2,14 @@
 
 use core::ops::Range;
 
-use ed25519_dalek::{Signature, VerifyingKey};
-use sha2::{Digest, Sha512};
-
 use crate::bytes::{array, put};
+use crate::ed25519::{check, sha512, verifies};
 use crate::error::{KeyError, TrustError};
 use crate::key_id::KeyId;
 
 /// An Ed25519 public key that is a canonical point of large order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PublicKey(VerifyingKey);
+pub struct PublicKey([u8; Self::LEN]);
 
 impl PublicKey {
     /// Length of an encoded key in bytes.
@@ -22,20 +20,12 @@ impl PublicKey {
     /// # Errors
     /// If the bytes are not the canonical encoding of a point, or the point has a small order.
     pub fn new(bytes: &[u8; Self::LEN]) -> Result<Self, KeyError> {
-        let key = VerifyingKey::from_bytes(bytes).map_err(|_| KeyError::NotAPoint)?;
-        if key.is_weak() {
-            return Err(KeyError::SmallOrder);
-        }
-        // `from_bytes` reduces the coordinate, so that a point could have two encodings and therefore two key ids.
-        if key.to_edwards().compress().as_bytes() != bytes {
-            return Err(KeyError::NotAPoint);
-        }
-        Ok(Self(key))
+        check(bytes).map(|()| Self(*bytes))
     }
 
     /// The encoded key.
     pub fn as_bytes(&self) -> &[u8; Self::LEN] {
-        self.0.as_bytes()
+        &self.0
     }
 
     /// The id that images name the key by.
@@ -45,12 +35,12 @@ impl PublicKey {
 
     /// Whether `signature` is the canonical signature of `message`. The work does not depend on a secret.
     pub fn verifies(&self, message: &[u8], signature: &[u8; 64]) -> bool {
-        self.0.verify_strict(message, &Signature::from_bytes(signature)).is_ok()
+        verifies(&self.0, message, signature)
     }
 }
 
 fn id_of(key: &[u8; PublicKey::LEN]) -> KeyId {
-    KeyId(array(&Sha512::digest(key), 0..8))
+    KeyId(array(&sha512(key), 0..8))
 }
 
 /// Fields of a key change.

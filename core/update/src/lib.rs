@@ -3,6 +3,7 @@
 #![deny(missing_docs)]
 
 mod bytes;
+mod ed25519;
 mod error;
 mod fault;
 mod flash;
@@ -13,8 +14,16 @@ mod receiver;
 mod record;
 mod signature;
 mod slots;
+mod tested;
 mod trusted;
 mod updater;
+
+/// The verifier of the feature `small`, for tests on a host.
+#[cfg(feature = "small")]
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::ed25519::small;
+}
 
 pub use error::{KeyError, TrustError};
 pub use fault::UpdateError;
@@ -25,5 +34,6 @@ pub use receiver::Receiver;
 pub use record::{Bank, Phase, Wear};
 pub use signature::Signed;
 pub use slots::{Active, Boot, Slots};
-pub use trusted::{Policy, Trusted};
+pub use tested::{TestError, Tested};
+pub use trusted::{Parse, Policy, Trusted};
 pub use updater::Updater;

@@ -1,14 +1,14 @@
 //! Receives an image into the spare bank, in blocks of any size.
 
 use embedded_storage_async::nor_flash::NorFlash;
-use sha2::{Digest, Sha512};
 
+use crate::ed25519::Sha512;
 use crate::fault::UpdateError;
 use crate::flash::Mapped;
 use crate::journal::Journal;
 use crate::key::Keys;
 use crate::record::Phase;
-use crate::trusted::{Policy, Trusted};
+use crate::trusted::{Parse, Policy, Trusted};
 
 /// Bytes that are written at once.
 const BLOCK: usize = 256;
@@ -20,6 +20,7 @@ pub struct Receiver<'a, B, J> {
     bank: &'a mut B,
     journal: &'a mut Journal<J>,
     keys: &'a Keys,
+    parse: Parse,
     len: u32,
     /// Bytes in flash.
     written: u32,
@@ -29,8 +30,14 @@ pub struct Receiver<'a, B, J> {
 }
 
 impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Receiver<'a, B, J> {
-    pub(crate) fn new(bank: &'a mut B, journal: &'a mut Journal<J>, keys: &'a Keys, written: u32, len: u32) -> Self {
-        Self { bank, journal, keys, len, written, block: [0xFF; BLOCK], filled: 0 }
+    pub(crate) fn new(
+        bank: &'a mut B,
+        journal: &'a mut Journal<J>,
+        keys: &'a Keys,
+        parse: Parse,
+        [written, len]: [u32; 2],
+    ) -> Self {
+        Self { bank, journal, keys, parse, len, written, block: [0xFF; BLOCK], filled: 0 }
     }
 
     /// Bytes received so far: the offset of the next block.
@@ -48,7 +55,7 @@ impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Receiver<'a, B, J>
         let mut hash = Sha512::new();
         hash.update(self.bank.bytes().get(..self.written as usize).unwrap_or_default());
         hash.update(self.block.get(..self.filled).unwrap_or_default());
-        hash.finalize().into()
+        hash.finalize()
     }
 
     /// Takes the bytes from offset `at` on, which must be [`received`](Self::received).
@@ -87,7 +94,7 @@ impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Receiver<'a, B, J>
         self.flush().await?;
         let verdict = self.verdict();
         let phase = if verdict.is_ok() { Phase::Pending } else { Phase::Idle };
-        self.journal.change(|state| state.phase = phase).await?;
+        self.journal.enter(phase).await?;
         verdict
     }
 
@@ -95,7 +102,7 @@ impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Receiver<'a, B, J>
         let policy = Policy { product: self.keys.product(), counter: self.journal.state().counter };
         let bytes = self.bank.bytes();
         let bytes = bytes.get(..self.len as usize).unwrap_or(bytes);
-        let image = Trusted::parse(bytes, self.keys, &policy).map_err(UpdateError::Trust)?;
+        let image = Trusted::parse_by(self.parse, bytes, self.keys, &policy).map_err(UpdateError::Trust)?;
         let (announced, found) = (self.len, image.signed().image_bytes() as u32);
         if announced == found { Ok(()) } else { Err(UpdateError::OtherLength { announced, found }) }
     }

@@ -2,9 +2,8 @@
 
 use core::ops::Range;
 
-use sha2::{Digest, Sha512};
-
 use crate::bytes::{array, put};
+use crate::ed25519::sha512;
 use crate::key::KeyChange;
 
 /// One of the two banks.
@@ -162,5 +161,5 @@ impl Record {
 }
 
 fn checksum(bytes: &[u8; Record::LEN]) -> [u8; 8] {
-    array(&Sha512::digest(bytes.get(..field::CHECKSUM.start).unwrap_or_default()), 0..8)
+    array(&sha512(bytes.get(..field::CHECKSUM.start).unwrap_or_default()), 0..8)
 }

@@ -1,10 +1,10 @@
 //! The signature of an image: where it is, which bytes it covers, who is said to have signed.
 
-use sha2::{Digest, Sha512};
 use tidegate::SectionKind;
 use tidegate::internals::image::field::{FORMAT_VERSION, MAGIC_BYTES, header, section, signature};
 
 use crate::bytes::array;
+use crate::ed25519::Sha512;
 use crate::error::TrustError;
 use crate::key_id::KeyId;
 

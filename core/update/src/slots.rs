@@ -9,8 +9,9 @@ use crate::flash::Mapped;
 use crate::journal::Journal;
 use crate::key::{Accept, Keys};
 use crate::record::{Bank, Phase, Record, Wear};
-use crate::trusted::{Policy, Trusted};
-use crate::updater::Updater;
+use crate::tested::{TestError, Tested};
+use crate::trusted::{Parse, Policy, Trusted};
+use crate::updater::{Running, Updater};
 
 /// The outcome of [`Slots::open`] after a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,7 @@ pub struct Slots<B, J> {
     banks: [B; 2],
     journal: Journal<J>,
     keys: Keys,
+    parse: Parse,
     boot: Boot,
 }
 
@@ -72,6 +74,28 @@ impl<'bank> Active<'bank> {
     pub fn trusted(&self) -> &Trusted<'bank> {
         &self.0
     }
+
+    /// Runs the self-test of the image. `memory` has [`Model::runner_words`] words.
+    ///
+    /// # Errors
+    /// If the image has no self-test, the memory is too short, or the model does not give the expected bits: then
+    /// [revert](Slots::revert), or reset.
+    pub fn self_test(&self, memory: &mut [u32]) -> Result<Tested, TestError> {
+        self.model().self_test().ok_or(TestError::NoSelfTest)?.run(memory).map_err(TestError::Failed)?;
+        Ok(Tested(self.signed_by()))
+    }
+
+    /// Says that the firmware has tested a model whose image has no self-test.
+    ///
+    /// # Errors
+    /// If the image has one: it must be run.
+    pub fn tested_by_firmware(&self) -> Result<Tested, TestError> {
+        if self.model().self_test().is_some() { Err(TestError::HasSelfTest) } else { Ok(Tested(self.signed_by())) }
+    }
+
+    fn signed_by(&self) -> [u8; 64] {
+        self.0.signed().signature()
+    }
 }
 
 impl<B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Slots<B, J> {
@@ -82,22 +106,30 @@ impl<B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Slots<B, J> {
     /// # Errors
     /// If the flash fails, or its geometry is not supported.
     pub async fn open(banks: [B; 2], journal: J, keys: Keys) -> Result<Self, UpdateError<B::Error>> {
+        Self::open_by(|bytes| Model::parse(bytes), banks, journal, keys).await
+    }
+
+    /// [`open`](Self::open) with another function than [`Model::parse`], whose firmware contains every cell.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_by(parse: Parse, banks: [B; 2], journal: J, keys: Keys) -> Result<Self, UpdateError<B::Error>> {
         if !Record::LEN.is_multiple_of(B::WRITE_SIZE) || B::ERASE_SIZE == 0 {
             return Err(UpdateError::Geometry);
         }
         let (journal, found) = Journal::open(journal, keys.product()).await?;
         let keys = keys.with(journal.state().changes);
-        let mut slots = Self { banks, journal, keys, boot: Boot::Empty };
+        let mut slots = Self { banks, journal, keys, parse, boot: Boot::Empty };
         if !found {
             slots.adopt().await?;
         }
         let boot = match slots.journal.state().phase {
             Phase::Pending if slots.spare_is_trusted() => {
-                slots.journal.change(|state| state.phase = Phase::Trial).await?;
+                slots.journal.enter(Phase::Trial).await?;
                 Boot::Trial
             }
             Phase::Pending | Phase::Trial => {
-                slots.journal.change(|state| state.phase = Phase::Idle).await?;
+                slots.journal.enter(Phase::Idle).await?;
                 Boot::Reverted
             }
             _ if slots.journal.state().active.is_none() => Boot::Empty,
@@ -140,11 +172,11 @@ impl<B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Slots<B, J> {
         // A key change may have replaced the key of a confirmed image.
         let accept = if state.phase == Phase::Trial { Accept::Current } else { Accept::Replaced };
         let active = match running {
-            Some(bank) => Trusted::accept(bank.bytes(), &self.keys, &policy, accept).map(Active),
+            Some(bank) => Trusted::accept(self.parse, bank.bytes(), &self.keys, &policy, accept).map(Active),
             None => Err(TrustError::Empty),
         };
-        let signed = active.as_ref().ok().map(|active| (active.0.signed().key(), active.0.signed().counter()));
-        (active, Updater::new(spare, &mut self.journal, &mut self.keys, signed))
+        let signed = active.as_ref().ok().map(|active| Running::of(active.0.signed()));
+        (active, Updater::new(spare, &mut self.journal, &mut self.keys, self.parse, signed))
     }
 
     /// Lets a pending image run on trial without a reset. The states of the old model end with it.
@@ -155,8 +187,21 @@ impl<B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Slots<B, J> {
         if self.journal.state().phase != Phase::Pending || !self.spare_is_trusted() {
             return Err(UpdateError::NothingPending);
         }
-        self.journal.change(|state| state.phase = Phase::Trial).await?;
+        self.journal.enter(Phase::Trial).await?;
         self.boot = Boot::Trial;
+        Ok(())
+    }
+
+    /// Gives up the model on trial without a reset: the active one runs again.
+    ///
+    /// # Errors
+    /// If no model is on trial, or the flash fails.
+    pub async fn revert(&mut self) -> Result<(), UpdateError<B::Error>> {
+        if self.journal.state().phase != Phase::Trial {
+            return Err(UpdateError::NoTrial);
+        }
+        self.journal.enter(Phase::Idle).await?;
+        self.boot = Boot::Reverted;
         Ok(())
     }
 
@@ -166,8 +211,8 @@ impl<B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Slots<B, J> {
             Ok(image) => image.signed().counter(),
             Err(_) => return Ok(()),
         };
-        let adopted = |state: &mut Record| (state.active, state.counter) = (Some(Bank::First), counter);
-        self.journal.change(adopted).await
+        let adopted = Record { active: Some(Bank::First), counter, ..*self.journal.state() };
+        self.journal.record(&adopted).await
     }
 
     fn spare_is_trusted(&self) -> bool {
@@ -179,6 +224,6 @@ impl<B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Slots<B, J> {
         let [first, second] = &self.banks;
         let bank = if bank == Bank::First { first } else { second };
         let policy = Policy { product: self.keys.product(), counter: self.journal.state().counter };
-        Trusted::parse(bank.bytes(), &self.keys, &policy)
+        Trusted::parse_by(self.parse, bank.bytes(), &self.keys, &policy)
     }
 }

@@ -1,10 +1,13 @@
 //! Images that are verified before anything in them is believed.
 
-use tidegate::{ImageBytes, Model};
+use tidegate::{ImageBytes, ImageError, Model};
 
 use crate::error::TrustError;
 use crate::key::{Accept, Keys};
 use crate::signature::Signed;
+
+/// Reads a verified image: [`Model::parse`], or [`Model::parse_in`] with the family of the firmware's own model.
+pub type Parse = for<'a> fn(ImageBytes<'a>) -> Result<Model<'a>, ImageError>;
 
 /// Which signed images a device accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,10 +46,24 @@ impl<'a> Trusted<'a> {
     /// # Errors
     /// The first reason not to trust the image.
     pub fn parse(image: &'a [u8], keys: &Keys, policy: &Policy) -> Result<Self, TrustError> {
-        Self::accept(image, keys, policy, Accept::Current)
+        Self::parse_by(|bytes| Model::parse(bytes), image, keys, policy)
     }
 
-    pub(crate) fn accept(image: &'a [u8], keys: &Keys, policy: &Policy, accept: Accept) -> Result<Self, TrustError> {
+    /// [`parse`](Self::parse) with another function than [`Model::parse`], whose firmware contains every cell.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn parse_by(parse: Parse, image: &'a [u8], keys: &Keys, policy: &Policy) -> Result<Self, TrustError> {
+        Self::accept(parse, image, keys, policy, Accept::Current)
+    }
+
+    pub(crate) fn accept(
+        parse: Parse,
+        image: &'a [u8],
+        keys: &Keys,
+        policy: &Policy,
+        accept: Accept,
+    ) -> Result<Self, TrustError> {
         let signed = Signed::find(image)?;
         let key = keys.find(signed.key(), accept)?;
         let signature = signed.signature();
@@ -64,7 +81,7 @@ impl<'a> Trusted<'a> {
             return Err(TrustError::OldCounter { found: counter, needed: policy.counter });
         }
         let bytes = ImageBytes::new(image).map_err(TrustError::Misaligned)?;
-        Ok(Self { model: Model::parse(bytes).map_err(TrustError::Image)?, signed })
+        Ok(Self { model: parse(bytes).map_err(TrustError::Image)?, signed })
     }
 
     /// The model.

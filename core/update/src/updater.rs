@@ -9,6 +9,9 @@ use crate::key::{Accept, KeyChange, Keys};
 use crate::key_id::KeyId;
 use crate::receiver::Receiver;
 use crate::record::{Phase, Record};
+use crate::signature::Signed;
+use crate::tested::Tested;
+use crate::trusted::Parse;
 
 /// Changes the spare bank, the journal and the keys. The bank of the active model is not within its reach.
 #[derive(Debug)]
@@ -16,8 +19,22 @@ pub struct Updater<'a, B, J> {
     spare: &'a mut B,
     journal: &'a mut Journal<J>,
     keys: &'a mut Keys,
-    /// Key and counter of the model that runs.
-    running: Option<(KeyId, u32)>,
+    parse: Parse,
+    running: Option<Running>,
+}
+
+/// The signature of the model that runs.
+#[derive(Debug)]
+pub(crate) struct Running {
+    key: KeyId,
+    counter: u32,
+    signature: [u8; 64],
+}
+
+impl Running {
+    pub(crate) fn of(signed: &Signed<'_>) -> Self {
+        Self { key: signed.key(), counter: signed.counter(), signature: signed.signature() }
+    }
 }
 
 impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Updater<'a, B, J> {
@@ -25,24 +42,27 @@ impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Updater<'a, B, J> 
         spare: &'a mut B,
         journal: &'a mut Journal<J>,
         keys: &'a mut Keys,
-        running: Option<(KeyId, u32)>,
+        parse: Parse,
+        running: Option<Running>,
     ) -> Self {
-        Self { spare, journal, keys, running }
+        Self { spare, journal, keys, parse, running }
     }
 
-    /// Keeps the model on trial: it is the active one from now on, and no image with a lower counter is accepted any more.
+    /// Keeps the model on trial, which has passed its test: it is the active one from now on, and no image with a lower
+    /// counter is accepted any more.
     ///
     /// # Errors
-    /// If no model is on trial, or the flash fails.
-    pub async fn confirm(&mut self) -> Result<(), UpdateError<B::Error>> {
-        let (Some((_, counter)), Phase::Trial) = (self.running, self.journal.state().phase) else {
+    /// If no model is on trial, another one was tested, or the flash fails.
+    pub async fn confirm(&mut self, tested: Tested) -> Result<(), UpdateError<B::Error>> {
+        let state = *self.journal.state();
+        let (Some(running), Phase::Trial) = (&self.running, state.phase) else {
             return Err(UpdateError::NoTrial);
         };
-        let confirmed = |state: &mut Record| {
-            (state.active, state.phase) = (Some(state.spare()), Phase::Idle);
-            state.counter = counter.max(state.counter);
-        };
-        self.journal.change(confirmed).await
+        if tested.0 != running.signature {
+            return Err(UpdateError::NotTested);
+        }
+        let (active, counter) = (Some(state.spare()), running.counter.max(state.counter));
+        self.journal.record(&Record { active, counter, phase: Phase::Idle, ..state }).await
     }
 
     /// Erases the spare bank for an image of `len` bytes. An image that is pending or being received is given up.
@@ -58,9 +78,10 @@ impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Updater<'a, B, J> 
             return Err(UpdateError::TooLong { len, bank });
         }
         // Until the bank is erased, a reset must not take the end of an older image for that of this one.
-        self.journal.change(|state| (state.phase, state.image_len) = (Phase::Erasing, len)).await?;
+        let erasing = Record { phase: Phase::Erasing, image_len: len, ..*self.journal.state() };
+        self.journal.record(&erasing).await?;
         self.erase(0, bank).await?;
-        self.journal.change(|state| state.phase = Phase::Receiving).await?;
+        self.journal.enter(Phase::Receiving).await?;
         Ok(self.receiver(0, len))
     }
 
@@ -93,10 +114,11 @@ impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Updater<'a, B, J> 
             return Err(UpdateError::Busy);
         }
         let keys = KeyChange::parse(change).and_then(|change| self.keys.change(&change)).map_err(UpdateError::Key)?;
-        if self.running.is_some_and(|(key, _)| keys.find(key, Accept::Replaced).is_err()) {
+        if self.running.as_ref().is_some_and(|running| keys.find(running.key, Accept::Replaced).is_err()) {
             return Err(UpdateError::KeyInUse);
         }
-        self.journal.change(|state| state.changes = keys.changes()).await?;
+        let changed = Record { changes: keys.changes(), ..*self.journal.state() };
+        self.journal.record(&changed).await?;
         *self.keys = keys;
         Ok(())
     }
@@ -107,7 +129,7 @@ impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Updater<'a, B, J> 
     }
 
     fn receiver(&mut self, received: u32, len: u32) -> Receiver<'_, B, J> {
-        Receiver::new(self.spare, self.journal, self.keys, received, len)
+        Receiver::new(self.spare, self.journal, self.keys, self.parse, [received, len])
     }
 
     async fn erase(&mut self, from: u32, to: u32) -> Result<(), UpdateError<B::Error>> {

@@ -123,6 +123,7 @@ pub fn to_json(model: &Model<'_>, image: &[u8]) -> Value {
         "layout": model.layout().name(),
         "signed": !signature.is_null(),
         "signature": signature,
+        "self_test": model.self_test().map(|test| json!({ "steps": test.steps(), "outputs": test.outputs() })),
         "layers": layers,
         "inputs": model.inputs().map(port).collect::<Vec<_>>(),
         "outputs": model.outputs().map(port).collect::<Vec<_>>(),

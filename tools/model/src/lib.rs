@@ -32,6 +32,8 @@ pub mod progress;
 pub mod quantize;
 pub mod runner;
 pub mod score;
+pub mod sections;
+pub mod self_test;
 #[cfg(feature = "sign")]
 pub mod sign;
 pub mod sound;

@@ -4,20 +4,20 @@ use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
 use ed25519_dalek::pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePrivateKey, EncodePublicKey, KeypairBytes};
 use ed25519_dalek::{Signer, SigningKey, VerifyingKey};
 use tidegate::SectionKind;
-use tidegate::internals::image::field::{MAX_SECTIONS, header, section, signature};
+use tidegate::internals::image::field::header;
 use tidegate::internals::write::seal;
 use tidegate_update::{KeyChange, KeyError, PublicKey, Signed, TrustError};
+
+use crate::sections::{SectionsError, append, has, u32_of, without_last};
 
 /// Why an image cannot be signed, or a key cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the error texts explain the variants")]
 pub enum SignError {
-    #[error("the image cannot have another section: it has {MAX_SECTIONS}")]
-    TooManySections,
+    #[error(transparent)]
+    Sections(#[from] SectionsError),
     #[error("the image has a signature of an unknown form: pack the model again")]
     UnknownSignature,
-    #[error("the image would have more than 4 GiB")]
-    TooLarge,
     #[error("the signature is not that of this image by this key: give --key, --counter and --product as for --digest")]
     NotTheSignature,
     #[error("it is not an Ed25519 private key in PKCS#8 PEM: make one with `tidegate keygen KEY.pem`")]
@@ -117,23 +117,8 @@ pub fn message(prepared: &[u8]) -> Result<[u8; 80], SignError> {
 /// # Errors
 /// If the image cannot have another section.
 pub fn prepare(image: &[u8], key: &PublicKey, product: &[u8; 16], counter: u32) -> Result<Vec<u8>, SignError> {
-    let image = unsigned(image)?;
-    let (head, table, payloads) = parts(&image);
-    let sections = u16_of(head, header::SECTION_COUNT);
-    if sections >= MAX_SECTIONS {
-        return Err(SignError::TooManySections);
-    }
-    let len = image.len() + section::LEN + signature::LEN;
-    let offset = u32::try_from(len - signature::LEN).map_err(|_| SignError::TooLarge)?;
-    let mut entry = [0; section::LEN];
-    entry[section::KIND].copy_from_slice(&SectionKind::Signature.code().to_le_bytes());
-    entry[section::OFFSET].copy_from_slice(&offset.to_le_bytes());
-    entry[section::PAYLOAD_LEN].copy_from_slice(&(signature::LEN as u32).to_le_bytes());
-    let mut signed = [head, table, &entry, payloads, &Signed::payload(key.id(), product, counter)].concat();
-    // The other payloads move by the length of the new entry.
-    relocate(&mut signed, sections, |offset| offset + section::LEN as u32);
-    finish(&mut signed, sections + 1)?;
-    Ok(signed)
+    let payload = Signed::payload(key.id(), product, counter);
+    Ok(append(&unsigned(image)?, SectionKind::Signature, &payload)?)
 }
 
 /// A prepared image with its signature.
@@ -160,55 +145,10 @@ pub fn unsigned(image: &[u8]) -> Result<Vec<u8>, SignError> {
     let image = &image[..len];
     match Signed::find(image) {
         Ok(_) => {}
-        Err(TrustError::Unsigned) if !has_signature(image) => return Ok(image.to_vec()),
+        Err(TrustError::Unsigned) if !has(image, SectionKind::Signature) => return Ok(image.to_vec()),
         Err(_) => return Err(SignError::UnknownSignature),
     }
-    let (head, table, payloads) = parts(image);
-    let sections = u16_of(head, header::SECTION_COUNT) - 1;
-    let (table, _) = table.split_at(table.len() - section::LEN);
-    let (payloads, _) = payloads.split_at(payloads.len() - signature::LEN);
-    let mut bare = [head, table, payloads].concat();
-    relocate(&mut bare, sections, |offset| offset - section::LEN as u32);
-    finish(&mut bare, sections)?;
-    Ok(bare)
-}
-
-fn has_signature(image: &[u8]) -> bool {
-    let (_, table, _) = parts(image);
-    table.chunks(section::LEN).any(|entry| u16_of(entry, section::KIND) == SectionKind::Signature.code())
-}
-
-/// Header, section table and payloads.
-fn parts(image: &[u8]) -> (&[u8], &[u8], &[u8]) {
-    let (head, rest) = image.split_at(header::LEN);
-    let (table, payloads) = rest.split_at(usize::from(u16_of(head, header::SECTION_COUNT)) * section::LEN);
-    (head, table, payloads)
-}
-
-/// Changes the offsets of the first `sections` sections.
-fn relocate(image: &mut [u8], sections: u16, to: impl Fn(u32) -> u32) {
-    let table = &mut image[header::LEN..][..usize::from(sections) * section::LEN];
-    for entry in table.chunks_mut(section::LEN) {
-        let offset = to(u32_of(entry, section::OFFSET));
-        entry[section::OFFSET].copy_from_slice(&offset.to_le_bytes());
-    }
-}
-
-/// Writes lengths and checksum.
-fn finish(image: &mut [u8], sections: u16) -> Result<(), SignError> {
-    let len = u32::try_from(image.len()).map_err(|_| SignError::TooLarge)?;
-    image[header::SECTION_COUNT].copy_from_slice(&sections.to_le_bytes());
-    image[header::IMAGE_LEN].copy_from_slice(&len.to_le_bytes());
-    seal(image);
-    Ok(())
-}
-
-fn u16_of(bytes: &[u8], field: std::ops::Range<usize>) -> u16 {
-    u16::from_le_bytes(bytes[field].try_into().expect("the field has two bytes"))
-}
-
-fn u32_of(bytes: &[u8], field: std::ops::Range<usize>) -> u32 {
-    u32::from_le_bytes(bytes[field].try_into().expect("the field has four bytes"))
+    Ok(without_last(image)?)
 }
 
 /// Hexadecimal digits.

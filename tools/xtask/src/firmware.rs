@@ -66,7 +66,7 @@ impl Machine {
 }
 
 /// Each program, whether it uses the kernels of the core, and the cores that run it. An empty list means all cores.
-const PROGRAMS: [(&str, bool, &[&str]); 10] = [
+const PROGRAMS: [(&str, bool, &[&str]); 11] = [
     // Without a network.
     ("bare", false, &["m4"]),
     // The smallest program.
@@ -75,7 +75,8 @@ const PROGRAMS: [(&str, bool, &[&str]); 10] = [
     // The cell with the highest stack use.
     ("hello_gru", true, &[]),
     // Every cell.
-    ("hello_any", false, &["m4"]),
+    (ANY, false, &["m4"]),
+    (UPDATE, false, &["m4"]),
     ("kws_stream", true, &[]),
     ("wake_word", true, &["m0plus", "m4", "m55", "rv32"]),
     // Two networks behind one front end.
@@ -84,6 +85,10 @@ const PROGRAMS: [(&str, bool, &[&str]); 10] = [
     ("kws_stream_f32", true, &["m4", "m7"]),
     ("vad", true, &["m4", "m7"]),
 ];
+/// Parses its image at run time.
+pub const ANY: &str = "hello_any";
+/// As [`ANY`], with verifier and updater.
+pub const UPDATE: &str = "update";
 /// The model trained by `tidegate-gpu train`. One core for each kind of kernels runs it.
 const TRAINED: (&str, &[&str]) = ("kws_trained", &["m0plus", "m4", "m55", "rv32"]);
 /// Runs on every machine. Its expected output depends on the [`bundles`].
@@ -115,6 +120,8 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(300);
 /// Starts of the lines with the stack use. It depends on the compiler, so it counts as a size, not as output.
 const STACK: &str = "stack ";
 const STACK_OF_STEP: &str = "stack of step ";
+/// Start of the line with the instructions of a verification, which is a figure too.
+const INSTRUCTIONS: &str = "instructions of verification ";
 
 /// The build folder of the firmware. Builds of the firmware and of the main workspace do not wait for each other.
 pub fn target_dir() -> PathBuf {
@@ -254,6 +261,8 @@ pub struct Output {
     pub stack_bytes: u32,
     /// Stack use of a step, if the program prints it.
     pub stack_of_step: Option<u32>,
+    /// Instructions of a verification under `-icount shift=0`, if the program prints them.
+    pub instructions: Option<u32>,
 }
 
 impl Firmware {
@@ -275,6 +284,10 @@ impl Firmware {
     /// The QEMU command that runs the program, in the folder of its [`bundles`] if that exists.
     pub fn qemu(&self) -> Command {
         let mut command = self.machine.qemu(&self.elf());
+        if self.name == UPDATE {
+            // It counts its instructions.
+            command.args(["-icount", "shift=0"]);
+        }
         let layout = self.machine.layout;
         if bundle_dir(layout).is_dir() {
             command.current_dir(bundle_dir(layout));
@@ -300,19 +313,21 @@ impl Output {
             let digits = line.strip_prefix(head)?;
             Some(u32::from_str_radix(digits, 16).map_err(|error| format!("{name} printed `{line}`: {error}")))
         };
-        let (mut text, mut stack_bytes, mut stack_of_step) = (String::new(), None, None);
+        let (mut text, mut stack_bytes, mut stack_of_step, mut instructions) = (String::new(), None, None, None);
         for line in printed.lines() {
             if let Some(bytes) = figure(line, STACK_OF_STEP) {
                 stack_of_step = Some(bytes?);
             } else if let Some(bytes) = figure(line, STACK) {
                 stack_bytes = Some(bytes?);
+            } else if let Some(count) = figure(line, INSTRUCTIONS) {
+                instructions = Some(count?);
             } else {
                 text.extend([line, "\n"]);
             }
         }
         let stack_bytes =
             stack_bytes.ok_or_else(|| format!("{name} printed no line `{STACK}…`; it printed:\n{printed}"))?;
-        Ok(Self { text, stack_bytes, stack_of_step })
+        Ok(Self { text, stack_bytes, stack_of_step, instructions })
     }
 }
 

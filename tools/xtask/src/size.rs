@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use object::{Object, ObjectSection, ObjectSymbol};
 use serde::{Deserialize, Serialize};
 
-use crate::firmware::{self, Firmware, MPS2_AN386, Machine, Output};
+use crate::firmware::{self, ANY, Firmware, MPS2_AN386, Machine, Output, UPDATE};
 use crate::record::{self, GROWTH_PERCENT, outgrown};
 use crate::shell::{self, step};
 use crate::{Failure, c, install};
@@ -16,6 +16,10 @@ const BARE: &str = "bare";
 /// Upper bound of the code of the f32 LSTM on a core with an FPU. The code includes activations, start-up, printing and
 /// the unused cells.
 const HELLO_TEXT_LIMIT: u64 = 12 << 10;
+/// Upper bound of the code and tables of verifier and updater, beside those of the runtime: the measured size, rounded up.
+const UPDATER: u64 = 23 << 10;
+/// Upper bound of the stack of an update, with everything that it keeps in RAM: the measured size, rounded up.
+const UPDATE_STACK: u64 = 12 << 10;
 
 /// The figures of one program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +60,7 @@ pub fn run(json: bool, overwrite_expected: bool) -> Result<(), Failure> {
         return record::write(&record_path(), &(text + "\n"));
     }
     step("size of an LSTM in i8x16", || lstm_path(&sizes))?;
+    step("size of verifier and updater", || updater(&sizes))?;
     for size in &sizes {
         step(&format!("size of {}", size.key().join(" ")), || compare(size))?;
     }
@@ -64,12 +69,19 @@ pub fn run(json: bool, overwrite_expected: bool) -> Result<(), Failure> {
 
 /// Fails if code and tables of the integer LSTM on a Cortex-M4F, with engine, states and ports, exceed 5 KiB.
 fn lstm_path(sizes: &[Size]) -> Result<(), Failure> {
-    let bytes = |firmware: &str| {
-        let size = sizes.iter().find(|size| size.machine == MPS2_AN386.name && size.firmware == firmware);
-        size.map(|size| size.text_bytes + size.rodata_bytes).ok_or_else(|| format!("{firmware} was not measured"))
-    };
-    let path = bytes("hello_integer")?.saturating_sub(bytes(BARE)?);
+    let path = bytes(sizes, "hello_integer")?.saturating_sub(bytes(sizes, BARE)?);
     holds("code and tables of an LSTM in i8x16", path, 5 << 10)
+}
+
+/// Fails if verifier and updater on a Cortex-M4F have outgrown their bound, beside the runtime that parses any image.
+fn updater(sizes: &[Size]) -> Result<(), Failure> {
+    holds("code and tables of verifier and updater", bytes(sizes, UPDATE)?.saturating_sub(bytes(sizes, ANY)?), UPDATER)
+}
+
+/// Code and tables of a program on a Cortex-M4F.
+fn bytes(sizes: &[Size], firmware: &str) -> Result<u64, Failure> {
+    let size = sizes.iter().find(|size| size.machine == MPS2_AN386.name && size.firmware == firmware);
+    size.map(|size| size.text_bytes + size.rodata_bytes).ok_or_else(|| format!("{firmware} was not measured"))
 }
 
 /// Prints a figure and its upper bound.
@@ -171,9 +183,14 @@ impl Size {
             (true, "hello_step") => bounds.push((".text of hello_step", self.text_bytes, HELLO_TEXT_LIMIT)),
             _ => {}
         }
-        // The sums of several rows of a convolution in `i8` lie on the stack.
-        let most = if self.firmware.starts_with("wake_word") { 1280 } else { 1 << 10 };
-        bounds.extend(self.stack_of_step.map(|bytes| ("stack of a step", bytes, most)));
+        let (what, most) = match self.firmware.as_str() {
+            // Slots, receiver and a block of 256 bytes are on the stack too.
+            UPDATE => ("stack and RAM of an update", UPDATE_STACK),
+            // The sums of several rows of a convolution in `i8` lie on the stack.
+            name if name.starts_with("wake_word") => ("stack of a step", 1280),
+            _ => ("stack of a step", 1 << 10),
+        };
+        bounds.extend(self.stack_of_step.map(|bytes| (what, bytes, most)));
         bounds
     }
 

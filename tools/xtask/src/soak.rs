@@ -1,5 +1,5 @@
-//! Checks that take hours: the fuzz targets for millions of inputs each, Miri, the thread sanitizer, NEON, and functions
-//! over every f32. Each result is recorded in `tests/soak.json` with its commit and date.
+//! Checks that take hours: the fuzz targets for millions of inputs each, Miri, the thread sanitizer, NEON, functions over
+//! every f32, and every cut of power in an update. Each result is recorded in `tests/soak.json` with its commit and date.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,14 +9,17 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::fuzz::{self, Limit, Ran};
-use crate::shell::{output_within, read, root};
-use crate::{Failure, record, test};
+use crate::shell::{cargo, output_within, read, root};
+use crate::{Failure, firmware, record, test};
 
 /// Inputs and seconds after which a target stops, whichever comes first. The targets together run a hundred million inputs
 /// and each at least two million; the time is that of a core that other work shares.
 const FUZZ: Limit = Limit { seconds: 3600, executions: 6_000_000 };
 /// Seconds of the thread sanitizer.
 const RACE_SECONDS: u32 = 600;
+/// Fewest cuts of power, and the time for them.
+const CUTS: u64 = 1_000_000;
+const CUTS_LIMIT: Duration = Duration::from_secs(12 * 3600);
 
 /// `tests/soak.json`.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -27,6 +30,8 @@ struct Record {
     hosts: Option<Outcome>,
     /// The tests of functions over every f32 and of integers at every size that have passed.
     every_input: Option<Outcome>,
+    /// The cuts of power in updates that were tried: every one.
+    cuts: Option<Outcome>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -66,8 +71,28 @@ pub fn run(targets: Vec<String>) -> Result<(), Failure> {
         let executions = test::every_input()?;
         record.every_input = Some(result(Ran { executions, seconds: start.elapsed().as_secs() }));
         write(&path, &record)?;
+        let start = Instant::now();
+        let executions = cuts()?;
+        record.cuts = Some(result(Ran { executions, seconds: start.elapsed().as_secs() }));
+        write(&path, &record)?;
     }
     Ok(())
+}
+
+/// Cuts the power at every byte and every erase of updates, and flips every bit of a signed image. Returns the number of
+/// cuts.
+///
+/// # Errors
+/// If a test fails, or fewer than [`CUTS`] are tried.
+fn cuts() -> Result<u64, Failure> {
+    let mut tests = cargo(".", &firmware::WORKSPACE_TESTS);
+    tests.args(["--test", "engine", "--", "--nocapture", "update_cuts", "every_flipped_bit_and_every_truncation"]);
+    tests.envs([("TIDEGATE_CUTS", "all"), ("TIDEGATE_FLIPS", "all")]);
+    let printed = output_within(tests, CUTS_LIMIT)?;
+    let tried =
+        printed.lines().filter_map(|line| line.strip_suffix(" cuts tried")?.rsplit(' ').next()?.parse::<u64>().ok());
+    let tried = tried.sum();
+    if tried >= CUTS { Ok(tried) } else { Err(format!("{tried} cuts of power were tried, fewer than {CUTS}")) }
 }
 
 /// Output of a command, without the end of its line.

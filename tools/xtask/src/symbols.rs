@@ -7,7 +7,7 @@ use std::path::Path;
 use object::{Object, ObjectSymbol};
 
 use crate::Failure;
-use crate::firmware::Firmware;
+use crate::firmware::{Firmware, UPDATE};
 use crate::shell::about;
 
 /// Parts of unwanted symbols. In Rust's mangling, old and new, each name is preceded by its length. Every panic of
@@ -61,7 +61,7 @@ pub fn image_is_there_once(firmware: &Firmware) -> Result<(), Failure> {
     let bytes = fs::read(&path).map_err(about(&path))?;
     let expected = match firmware.name {
         "bare" => 0,
-        "wake_word_gated" => 2,
+        "wake_word_gated" | UPDATE => 2,
         _ => 1,
     };
     // Magic and format version.

@@ -180,8 +180,8 @@ impl Total {
                 rodata_bytes = size.rodata_bytes;
                 size::compare(&size)
             });
-            // `bare` has no image, and the gated spotter has two.
-            if !["bare", "hello_any", "wake_word_gated"].contains(&firmware.name) {
+            // `bare` has no image, and the gated spotter and the update have two.
+            if !["bare", firmware::ANY, firmware::UPDATE, "wake_word_gated"].contains(&firmware.name) {
                 self.check(&format!("code of {what} is near its estimate"), || estimate::code(&firmware, rodata_bytes));
             }
             if firmware.name.starts_with("hello") {

@@ -112,6 +112,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Err(TrustError::Unsigned) => {}
         Err(error) => writeln!(out, "  signed   {error}")?,
     }
+    if let Some(test) = model.self_test() {
+        writeln!(out, "  tests    itself in {} steps, {} of them with an output", test.steps(), test.outputs())?;
+    }
     for (name, node) in named_nodes(&model) {
         let sizes = match node.hidden_size == node.output_size {
             true => format!("{} -> {}", node.input_size, node.output_size),

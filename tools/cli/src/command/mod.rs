@@ -2,6 +2,7 @@
 
 mod args;
 pub mod bench;
+pub mod change_key;
 pub mod completions;
 pub mod demo;
 pub mod denoise;

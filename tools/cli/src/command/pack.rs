@@ -11,6 +11,7 @@ use tidegate_model::canonical::Canonical;
 use tidegate_model::load::{self, ImageBuffer};
 use tidegate_model::output::{Pending, prepare};
 use tidegate_model::packing::{Measured, Packer, Packing, Source, only_for_integers};
+use tidegate_model::self_test::with_self_test;
 use tidegate_tools::grouped;
 use tidegate_tools::progress::Bars;
 use tidegate_tools::report::page;
@@ -67,6 +68,9 @@ pub struct Args {
     /// Fail instead of warning: the output is less than 30 dB from that of f32, or more than 1 % of the decisions change
     #[arg(long)]
     strict: bool,
+    /// Add a self-test to the image: inputs and the bits of the outputs, which a device compares before it keeps an update
+    #[arg(long)]
+    self_test: bool,
     /// Core whose kernels read the weights
     #[arg(long = "for", value_name = "CORE", value_parser = layout(), default_value = "portable")]
     layout: Layout,
@@ -136,7 +140,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         return Err(Failure::new(only_for_integers(option, numeric)));
     }
     let source = args.calibrate.as_deref().map_or(Source::Nothing, Source::File);
-    let (image, measured) = packer.pack(&packing, source, args.evaluate.as_deref())?;
+    let (mut image, measured) = packer.pack(&packing, source, args.evaluate.as_deref())?;
+    if args.self_test {
+        let tested = with_self_test(image.bytes()).map_err(|error| Failure::of(&args.model, error))?;
+        image = ImageBuffer::new(&tested);
+    }
     let report = measured.map(|measured| texts(args, model, &image, &measured)).transpose()?;
     if let Some(report) = &report {
         for warning in &report.warnings {

@@ -110,7 +110,10 @@ fn the_page_of_running_runs() {
 
 #[test]
 fn the_page_of_updates_runs() {
-    runs("docs/update.md", &[("gru_s.tgi", "assets/keywords/keywords.tgi")]);
+    runs(
+        "docs/update.md",
+        &[("gru_s.tgi", "assets/keywords/keywords.tgi"), ("GRU_S.pb", "assets/hello_edge/GRU_S.pb")],
+    );
 }
 
 #[test]

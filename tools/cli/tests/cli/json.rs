@@ -58,6 +58,10 @@ fn every_command_prints_the_documented_json() {
         ("tidegate sign", &["sign", "gru_s.tgi", "--key", "key.pem", "-o", "signed.tgi"]),
         ("tidegate sign --digest", &["sign", "gru_s.tgi", "--key", "key.pub.pem", "--digest", "gru_s.msg"]),
         ("tidegate verify-signature", &["verify-signature", "signed.tgi", "--key", "key.pub.pem"]),
+        (
+            "tidegate change-key",
+            &["change-key", "new.pub.pem", "--root", "key.pem", "--serial", "1", "-o", "change.tgk"],
+        ),
         ("tidegate bench", &["bench", "gru_s.tgi", "--stream"]),
         ("tidegate bench --streams", &["bench", "gru_s.tgi", "--streams", "3", "--threads", "2"]),
         ("tidegate zoo", &["zoo"]),
@@ -71,6 +75,7 @@ fn every_command_prints_the_documented_json() {
     {
         std::fs::copy(shipped(&format!("../tests/frameworks/onnx/{file}")), here.path(name)).unwrap();
     }
+    here.succeed(&["keygen", "new.pem"]);
     let documented = documented();
     for (name, args) in commands {
         let (_, shape) = documented.iter().find(|(title, _)| title == name).unwrap_or_else(|| panic!("{name}"));

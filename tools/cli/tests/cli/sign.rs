@@ -1,4 +1,4 @@
-//! `keygen`, `sign` and `verify-signature`, held against openssl.
+//! `keygen`, `sign`, `verify-signature` and `change-key`, held against openssl; `pack --self-test`.
 
 use std::process::Command;
 
@@ -89,4 +89,44 @@ fn a_signed_image_is_inspected_verified_and_run_as_before() {
     damaged[5000] ^= 1;
     here.write("d.tgi", damaged);
     here.refuse(&["verify-signature", "d.tgi", "--key", "key.pub.pem"], "d.tgi", &["damaged or forged"]);
+}
+
+#[test]
+fn a_key_change_is_signed_by_the_root_key_as_openssl_signs() {
+    let here = place();
+    here.succeed(&["keygen", "root.pem"]);
+    let product = "000102030405060708090a0b0c0d0e0f";
+    let with = ["--root", "root.pem", "--serial", "7", "--product", product, "-o", "change.tgk"];
+    here.succeed(&[&["change-key", "key.pub.pem"], &with[..]].concat());
+    let record = here.read("change.tgk");
+    let public = tidegate_model::sign::public_from_pem(&String::from_utf8(here.read("root.pub.pem")).unwrap()).unwrap();
+    let change = tidegate_update::KeyChange::parse(&record).unwrap();
+    assert_eq!((change.serial(), change.product()[15]), (7, 15));
+    let keys = tidegate_update::Keys::new(public.as_bytes(), change.product()).unwrap();
+    assert!(keys.change(&change).is_ok());
+    let (message, signature) = record.split_at(64);
+    here.write("change.msg", message);
+    here.write("change.sig", signature);
+    let verify = ["pkeyutl", "-verify", "-rawin", "-pubin", "-inkey", "root.pub.pem", "-in", "change.msg", "-sigfile"];
+    openssl(&here, &[&verify[..], &["change.sig"]].concat());
+    let root = ["change-key", "root.pub.pem", "--root", "root.pem", "--serial", "1", "-o", "x.tgk"];
+    here.refuse(&root, "root.pub.pem", &["is the root key"]);
+    let public = ["change-key", "key.pub.pem", "--root", "root.pub.pem", "--serial", "1", "-o", "x.tgk"];
+    here.refuse(&public, "root.pub.pem", &["private key"]);
+}
+
+#[test]
+fn a_packed_self_test_is_inspected_and_signed_and_needs_one_input() {
+    let here = place();
+    here.succeed(&["pack", &gru_pb(), "-o", "t.tgi", "--numeric", "f16", "--self-test"]);
+    here.succeed(&["sign", "t.tgi", "--key", "key.pem", "-o", "s.tgi"]);
+    let [bare, tested] = ["g.tgi", "s.tgi"].map(|image| here.json(&["inspect", image, "--json"]));
+    assert_eq!(bare["self_test"], serde_json::Value::Null);
+    assert_eq!(tested["self_test"], serde_json::json!({ "steps": 25, "outputs": 1 }));
+    assert_eq!(bare["model_id"], tested["model_id"]);
+    let text = here.succeed(&["inspect", "s.tgi"]);
+    assert!(text.contains("  tests    itself in 25 steps, 1 of them with an output"), "{text}");
+    // Another signature leaves the test.
+    here.succeed(&["sign", "s.tgi", "--key", "key.pem", "--counter", "4", "-o", "s.tgi"]);
+    assert_eq!(here.json(&["inspect", "s.tgi", "--json"])["self_test"], tested["self_test"]);
 }

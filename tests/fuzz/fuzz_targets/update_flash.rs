@@ -1,0 +1,9 @@
+#![no_main]
+
+#[path = "../../update/fuzz.rs"]
+#[allow(dead_code, reason = "each target has its own entry")]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    body::update_flash(data);
+});

@@ -1,0 +1,285 @@
+//! Bodies of the fuzz targets of updates: flash with any contents, and any sender. Whatever the bytes, nothing panics, and
+//! only a signed image that is not older than the confirmed one runs. The targets in `tests/fuzz` include this file.
+
+use std::convert::Infallible;
+use std::sync::OnceLock;
+
+use embedded_storage::nor_flash::{ErrorType, NorFlash, ReadNorFlash};
+use sha2::{Digest, Sha512};
+use tidegate_model::sign::SecretKey;
+use tidegate_update::{Blocking, KeyChange, Keys, Mapped, Receiver, Slots, UpdateError, block_on};
+
+const PRODUCT: [u8; 16] = *b"a fuzzed product";
+const PAGE: usize = 1024;
+const BANK: usize = 4 * PAGE;
+const JOURNAL: usize = 2 * PAGE;
+/// Length of a record of the journal, of which the last bytes are its checksum.
+const RECORD: usize = 256;
+const CHECKSUM: usize = 8;
+
+/// Memory of whole pages at a 16-byte boundary, in which bits are only cleared until a page is erased.
+#[derive(Clone, Debug)]
+struct Memory {
+    buffer: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Memory {
+    fn new(len: usize) -> Self {
+        let buffer = vec![0xFF; len + 16];
+        let start = buffer.as_ptr().align_offset(16);
+        Self { buffer, start, len }
+    }
+
+    /// The bytes of a clone lie elsewhere.
+    fn copy(&self) -> Self {
+        let mut copy = Self::new(self.len);
+        copy.get_mut().copy_from_slice(self.bytes());
+        copy
+    }
+
+    fn get_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.start..self.start + self.len]
+    }
+}
+
+impl Mapped for Memory {
+    fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..self.start + self.len]
+    }
+}
+
+impl ErrorType for Memory {
+    type Error = Infallible;
+}
+
+impl ReadNorFlash for Memory {
+    const READ_SIZE: usize = 1;
+
+    fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Infallible> {
+        bytes.copy_from_slice(&self.bytes()[offset as usize..][..bytes.len()]);
+        Ok(())
+    }
+
+    fn capacity(&self) -> usize {
+        self.len
+    }
+}
+
+impl NorFlash for Memory {
+    const WRITE_SIZE: usize = 8;
+    const ERASE_SIZE: usize = PAGE;
+
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), Infallible> {
+        assert!(from <= to && [from, to].iter().all(|at| at.is_multiple_of(PAGE as u32)), "{from} to {to}");
+        self.get_mut()[from as usize..to as usize].fill(0xFF);
+        Ok(())
+    }
+
+    fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Infallible> {
+        assert!([offset as usize, bytes.len()].iter().all(|at| at.is_multiple_of(8)), "{offset}: {}", bytes.len());
+        let place = &mut self.get_mut()[offset as usize..][..bytes.len()];
+        place.iter_mut().zip(bytes).for_each(|(place, byte)| *place &= byte);
+        Ok(())
+    }
+}
+
+type Flash = Blocking<Memory>;
+type Device = Slots<Flash, Flash>;
+
+/// The images and records that exist, and devices before and after an update.
+struct World {
+    keys: Keys,
+    /// Signed by the root key, with the counters 4 to 7.
+    images: [Vec<u8>; 4],
+    /// Signed by another key.
+    foreign: Vec<u8>,
+    change: Vec<u8>,
+    parts: [Memory; 3],
+}
+
+fn world() -> &'static World {
+    static WORLD: OnceLock<World> = OnceLock::new();
+    WORLD.get_or_init(|| {
+        let [root, other] = [1, 2].map(|number| SecretKey::from_seed(&[number; 32]));
+        let image = include_bytes!("../../core/examples/kws.tgi");
+        let images = [4, 5, 6, 7].map(|counter| root.sign(image, &PRODUCT, counter).expect("the image can be signed"));
+        let keys = Keys::new(root.public().as_bytes(), PRODUCT).expect("the root key is a key");
+        let change = KeyChange::new(1, PRODUCT, other.public().as_bytes());
+        let change = root.sign_change(&change).expect("the change has a serial number").as_bytes().to_vec();
+        let foreign = other.sign(image, &PRODUCT, 9).expect("the image can be signed");
+        let mut parts = [BANK, BANK, JOURNAL].map(Memory::new);
+        parts[0].get_mut()[..images[1].len()].copy_from_slice(&images[1]);
+        // From counter 5 to counter 6, with some records.
+        let mut device = open(parts, keys);
+        send(&mut device, &images[2]);
+        block_on(device.switch()).expect("an image is pending");
+        confirm(&mut device);
+        World { keys, images, foreign, change, parts: off(device) }
+    })
+}
+
+fn open(parts: [Memory; 3], keys: Keys) -> Device {
+    let [first, second, journal] = parts.map(Blocking);
+    block_on(Slots::open([first, second], journal, keys)).expect("the geometry is supported")
+}
+
+fn off(device: Device) -> [Memory; 3] {
+    let ([Blocking(first), Blocking(second)], Blocking(journal)) = device.into_parts();
+    [first, second, journal]
+}
+
+fn send(device: &mut Device, image: &[u8]) {
+    let (_, mut updater) = device.split();
+    if let Ok(mut receiver) = block_on(updater.begin(image.len() as u32)) {
+        let _ = block_on(receiver.write(0, image));
+        let _ = block_on(receiver.finish());
+    }
+}
+
+fn confirm(device: &mut Device) {
+    let (active, mut updater) = device.split();
+    if let Ok(tested) = active.map(|active| active.tested_by_firmware().expect("the images have no self-test")) {
+        let _ = block_on(updater.confirm(tested));
+    }
+}
+
+/// The counter of the image that runs, which is a signed one and not older than the confirmed one.
+fn runs(device: &mut Device) -> Option<u32> {
+    let (world, confirmed) = (world(), device.counter());
+    let (active, _) = device.split();
+    let active = active.ok()?;
+    let (bytes, counter) = (active.model().image().bytes, active.trusted().signed().counter());
+    let is_known = world.images.iter().chain([&world.foreign]).any(|image| image == bytes);
+    assert!(is_known, "an image that nobody has signed runs");
+    assert!(counter >= confirmed, "{counter} runs, but {confirmed} is confirmed");
+    Some(counter)
+}
+
+/// Patches of banks and journal, then a reset. A patch is an offset (u16), a length (u8) and bytes. Bit 0 of the first byte
+/// makes the checksums of the journal valid again, as an attacker with the flash would.
+pub fn update_flash(data: &[u8]) -> bool {
+    let world = world();
+    let Some((&flags, mut patches)) = data.split_first() else { return false };
+    let mut parts = world.parts.each_ref().map(Memory::copy);
+    while let [low, high, len, rest @ ..] = patches {
+        let (len, mut at) = (usize::from(*len).min(rest.len()), usize::from(u16::from_le_bytes([*low, *high])));
+        let (bytes, others) = rest.split_at(len);
+        for part in &mut parts {
+            if at < part.len {
+                let end = (at + len).min(part.len);
+                part.get_mut()[at..end].copy_from_slice(&bytes[..end - at]);
+                break;
+            }
+            at -= part.len;
+        }
+        patches = others;
+    }
+    if flags & 1 != 0 {
+        for record in parts[2].get_mut().chunks_mut(RECORD).filter(|record| record.starts_with(b"TGJ1")) {
+            let (body, checksum) = record.split_at_mut(RECORD - CHECKSUM);
+            checksum.copy_from_slice(&Sha512::digest(&*body)[..CHECKSUM]);
+        }
+    }
+    let mut device = open(parts, world.keys);
+    let before = runs(&mut device);
+    // The device is not stuck: unless the journal's counter is beyond every image, an update succeeds.
+    let _ = block_on(device.split().1.resume());
+    let mut device = open(off(device), world.keys);
+    runs(&mut device);
+    if device.counter() <= 7 {
+        send(&mut device, &world.images[3]);
+        let _ = block_on(device.switch());
+        confirm(&mut device);
+        assert_eq!(runs(&mut open(off(device), world.keys)), Some(7), "the device is stuck");
+    }
+    before.is_some()
+}
+
+/// A sender that says anything in any order, and resets between.
+pub fn update_protocol(data: &[u8]) -> bool {
+    let world = world();
+    let mut device = open(world.parts.each_ref().map(Memory::copy), world.keys);
+    let mut confirmed = device.counter();
+    let (mut done, mut left) = (false, data);
+    while let [call, argument, rest @ ..] = left {
+        left = rest;
+        let image = match argument % 5 {
+            4 => &world.foreign,
+            number => &world.images[usize::from(number)],
+        };
+        match call % 8 {
+            0 => device = open(off(device), world.keys),
+            1 => drop(block_on(device.switch())),
+            2 => drop(block_on(device.revert())),
+            3 => confirm(&mut device),
+            4 => drop(block_on(device.split().1.change_key(&world.change))),
+            5 => {
+                let bytes = left.get(..usize::from(*argument)).unwrap_or(left);
+                assert!(block_on(device.split().1.change_key(bytes)).is_err() || bytes == world.change);
+            }
+            6 => left = receive(&mut device, image, left, true),
+            _ => left = receive(&mut device, image, left, false),
+        }
+        done |= runs(&mut device).is_some_and(|counter| counter == 7);
+        assert!(device.counter() >= confirmed, "the counter has fallen");
+        confirmed = device.counter();
+    }
+    assert!(runs(&mut device).is_some(), "no model runs");
+    done
+}
+
+/// A transfer of an image, or of what the data says. Returns the data that are left.
+fn receive<'d>(device: &mut Device, image: &[u8], mut data: &'d [u8], resume: bool) -> &'d [u8] {
+    let (_active, mut updater) = device.split();
+    let receiver = if resume {
+        block_on(updater.resume()).expect("memory does not fail")
+    } else {
+        let len = match data {
+            [0, low, high, rest @ ..] => {
+                data = rest;
+                u32::from(u16::from_le_bytes([*low, *high]))
+            }
+            _ => image.len() as u32,
+        };
+        block_on(updater.begin(len)).ok()
+    };
+    let Some(mut receiver) = receiver else { return data };
+    while let [call, len, rest @ ..] = data {
+        data = rest;
+        let at = receiver.received();
+        match call % 6 {
+            // The right bytes, in blocks of any size, or all.
+            0 | 1 => {
+                let end = if *call & 64 != 0 { image.len() } else { at as usize + usize::from(*len) };
+                let bytes = image.get(at as usize..end.min(image.len())).unwrap_or_default();
+                check(block_on(receiver.write(at, bytes)), &receiver, at, bytes);
+            }
+            // Any bytes at the right place, and at a wrong one.
+            2 => {
+                let bytes = data.get(..usize::from(*len)).unwrap_or(data);
+                check(block_on(receiver.write(at, bytes)), &receiver, at, bytes);
+            }
+            3 => {
+                let wrong = u32::from(*len) * 17;
+                let bytes = data.get(..8).unwrap_or(data);
+                let written = block_on(receiver.write(wrong, bytes));
+                assert!(written.is_err() || wrong == at);
+            }
+            4 => {
+                let _ = block_on(receiver.finish());
+                return data;
+            }
+            _ => return data,
+        }
+    }
+    data
+}
+
+/// A block is taken whole, or not at all.
+fn check(written: Result<(), UpdateError<Infallible>>, receiver: &Receiver<'_, Flash, Flash>, at: u32, bytes: &[u8]) {
+    let received = receiver.received() - at;
+    assert_eq!(received as usize, if written.is_ok() { bytes.len() } else { 0 });
+    assert!(receiver.received() <= receiver.image_bytes());
+}
