@@ -82,7 +82,7 @@ fn products<S: Simd, W: Weight>(
     let all = bytemuck::cast_slice_mut(sums);
     let mut first = 0;
     while first < places.len() {
-        let count = block_len(s, places.len() - first);
+        let count = block_len::<S, GATES>(s, places.len() - first);
         let row = |n: usize| ([operand(&places[first + n])], (first + n) * GATES * S::LANES);
         block_of::<S, W, GATES, 1>(s, [part], at, start, all, count, row);
         first += count;

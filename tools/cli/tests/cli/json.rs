@@ -43,7 +43,7 @@ fn difference(documented: &Value, found: &Value, place: &str) -> Option<String> 
 fn every_command_prints_the_documented_json() {
     let here = Workplace::new();
     let index = "speech_commands/index.csv";
-    let commands: [(&str, &[&str]); 21] = [
+    let commands: [(&str, &[&str]); 22] = [
         ("tidegate demo", &["demo", "--keep", "."]),
         ("tidegate import", &["import", "GRU_S.pb", "-o", "x.safetensors"]),
         ("tidegate pack", &["pack", "GRU_S.pb", "-o", "x.tgi", "--calibrate", index, "--evaluate", index]),

@@ -39,7 +39,7 @@ fn together(
 ) -> Vec<u64> {
     let mut pool = StreamPool::with_capacity(fused, streams);
     let ids: Vec<_> = (0..streams).map(|_| pool.join()).collect();
-    let time = || {
+    let mut time = || {
         super::time(|| {
             let steps = match threads {
                 None => pool.step(&ids, black_box(input), output),
