@@ -394,8 +394,8 @@ fn rows_of<S: Simd, W: Weight, const R: usize, const N: usize, const M: usize>(
 ) {
     // `from_fn` is not always inlined.
     let mut rows = [([0; M], 0); N];
-    for n in 0..N {
-        rows[n] = row(n);
+    for (n, to) in rows.iter_mut().enumerate() {
+        *to = row(n);
     }
     s.call(Block::<S, W, R, N, M> { s, parts, at, start, sums, rows });
 }

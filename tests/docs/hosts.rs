@@ -1,6 +1,7 @@
-//! The table of `docs/hosts.md` from the newest record of `tools/compare/compare.py --record`.
+//! The table of `docs/hosts.md` from the newest record of `tools/compare/compare.py --record` without `--isa`.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -20,12 +21,17 @@ const COLUMNS: [(&str, &[&str]); 10] = [
     ("oneDNN int8", &["onednn int8"]),
 ];
 
+/// Whether a record is of all runtimes at their best. The names of others end with the `--isa` that they were held to.
+fn is_native(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "json") && !path.to_string_lossy().ends_with("-avx2.json")
+}
+
 /// The newest record: their names begin with the date.
 fn newest() -> Value {
     let folder = repository().join("tools/compare/results");
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let paths = entries.map(|entry| entry.expect("the folder can be read").path());
-    let path = paths.filter(|path| path.extension().is_some_and(|end| end == "json")).max();
+    let path = paths.filter(|path| is_native(path)).max();
     let path = path.unwrap_or_else(|| panic!("{} has no record", folder.display()));
     let text = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -87,6 +93,15 @@ fn table(record: &Value) -> String {
 /// The table of the newest record.
 pub fn newest_table() -> String {
     table(&newest())
+}
+
+#[test]
+fn the_table_is_not_of_a_record_held_to_an_instruction_set() {
+    let is = |name| is_native(Path::new(name));
+    assert_eq!(
+        [is("2026-11-23-a-17.json"), is("2026-11-26-a-17-avx2.json"), is("2026-11-23-a-17.md")],
+        [true, false, false]
+    );
 }
 
 #[test]

@@ -43,7 +43,7 @@ def main():
     import report
     import workloads
 
-    every = workloads.QUICK if given.quick else workloads.CASES[given.isa]
+    every = (workloads.QUICK if given.quick else workloads.CASES)[given.isa]
     cases = [case for case in every if case.name.startswith(tuple(given.only))]
     if not cases:
         raise SystemExit(f"no case starts with that prefix; the cases are {', '.join(case.name for case in every)}")

@@ -94,7 +94,8 @@ def worst(driver, got, want):
 
 
 def tolerance(run):
-    return next(limit for name, limit in TOLERANCE.items() if name in run or name == "f32" and " " not in run)
+    """That of the numeric that the run names, otherwise of f32."""
+    return next((limit for name, limit in TOLERANCE.items() if name in run), TOLERANCE["f32"])
 
 
 def cores_of(run, core):

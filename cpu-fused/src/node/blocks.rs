@@ -41,7 +41,7 @@ pub struct Blocks<'s, S: Simd, W: Weight, C, const G: usize> {
     pub h: &'s mut [f32],
     pub y: &'s mut [f32],
     pub way: Way,
-    /// Whether two blocks are summed at once, if the cell allows it.
+    /// Whether two blocks are summed at once, or four if the registers hold their sums.
     pub abreast: bool,
     pub cell: C,
 }
@@ -51,14 +51,20 @@ impl<S: Simd, W: Weight, C: Cell<S, G>, const G: usize> Task for Blocks<'_, S, W
 
     #[inline(always)]
     fn run(mut self) {
-        let pairs = if self.abreast { self.start.len() / 2 } else { 0 };
-        for turn in 0..pairs {
-            self.blocks::<2>(2 * self.way.at(turn, pairs));
+        let (blocks, way) = (self.start.len(), self.way);
+        let fours = if self.abreast && const { fit_four::<S>(G) } { blocks / 4 } else { 0 };
+        for turn in 0..fours {
+            self.blocks::<4>(4 * way.at(turn, fours));
         }
-        // A block without a partner comes last in both directions.
-        let rest = self.start.len() - 2 * pairs;
-        for turn in 0..rest {
-            self.blocks::<1>(2 * pairs + self.way.at(turn, rest));
+        // Blocks without a partner come last in both directions.
+        let first = 4 * fours;
+        let pairs = if self.abreast { (blocks - first) / 2 } else { 0 };
+        for turn in 0..pairs {
+            self.blocks::<2>(first + 2 * way.at(turn, pairs));
+        }
+        let first = first + 2 * pairs;
+        for turn in 0..blocks - first {
+            self.blocks::<1>(first + way.at(turn, blocks - first));
         }
         copy(self.s, self.y, self.h);
     }
@@ -120,14 +126,19 @@ impl<S: Simd, W: Weight, C: Cell<S, G>, const G: usize, const U: usize> Task for
     }
 }
 
-/// Number of blocks of units that a small layer sums at once. One block of eight lanes has too few chains to keep the
-/// multipliers busy.
+/// Whether the sums of four blocks fit the registers. One block of eight lanes has too few chains to keep the multipliers
+/// busy, and so have two of the GRU.
+const fn fit_four<S: Simd>(gates: usize) -> bool {
+    S::LANES == PAIRED_LANES && 4 * gates <= S::SUMS
+}
+
+/// Number of blocks of units that a small layer sums at once.
 const fn together<S: Simd>(gates: usize, units: usize) -> usize {
     if S::LANES != PAIRED_LANES {
         return 1;
     }
     match units / S::LANES {
-        4 if 4 * gates <= S::SUMS => 4,
+        4 if fit_four::<S>(gates) => 4,
         2 | 4 => 2,
         _ => 1,
     }

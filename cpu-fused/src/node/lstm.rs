@@ -47,8 +47,9 @@ pub struct Lstm<S, W> {
     basis: Option<Panels>,
     projection: Option<Panels<W>>,
     projection_clip: f32,
-    /// Whether a step sums two blocks of units at once. False if one block of f32 weights stays in the first-level
-    /// cache until the next step, which walks the blocks in the other direction.
+    /// Whether a step sums two blocks of units at once. With vectors of more than [`PAIRED_LANES`] lanes it is false if one
+    /// block of f32 weights stays in the first-level cache until the next step, which walks the blocks in the other
+    /// direction.
     abreast: bool,
     update: Update<S>,
 }
@@ -94,7 +95,7 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
         let is_small = lstm.is_usual() && !lstm.masked && node.input_size == hidden;
         let streams = size_of::<W>() < size_of::<f32>() || of_block > CACHE;
         let abreast = if lstm.is_usual() || lstm.update.usual && S::LANES > PAIRED_LANES {
-            blocks >= BLOCKS_ABREAST && streams
+            blocks >= BLOCKS_ABREAST && (streams || S::LANES == PAIRED_LANES)
         } else {
             // An update with options has branches, which prevent it from overlapping the next block's sums.
             S::LANES <= PAIRED_LANES || streams
