@@ -87,7 +87,7 @@ def test_gradients_are_those_of_the_weights_of_the_image(seed):
     numeric = ("i8x16", "i4x16")[seed % 2]
     x = batch(3)
     module = aware.quantize(copy.deepcopy(net), numeric, sample=x)
-    rounded = module._round((x,))
+    _, rounded = module._round((x,))
     rows = module(x)
     loss = torch.from_numpy(np.random.default_rng(seed).standard_normal(rows.shape).astype(np.float32))
     (rows * loss).sum().backward()
@@ -115,7 +115,7 @@ def test_the_weights_of_the_image_explain_its_outputs(kind, numeric):
     aware.quantize(module, numeric)
     rows = module(x)[0].detach()
     with torch.no_grad():
-        for name, weight in module._round((x,)).weights.items():
+        for name, weight in module._round((x,))[1].weights.items():
             getattr(module, name).copy_(torch.from_numpy(weight))
         exact = module.float_class.forward(module, x)[0]
     # Rounding values to 16 bits costs little beside rounding weights.
@@ -225,6 +225,26 @@ def test_time_may_be_first_and_windows_may_change():
         image = tidegate.pack(module)
         assert image.schedule == f"{steps}/{steps}"
         assert np.array_equal(image.run_batch(x.transpose(0, 1).contiguous()).reshape(rows.shape), rows)
+
+
+class TwoOutputs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru, self.one, self.two = nn.GRU(6, 8, batch_first=True), nn.Linear(8, 2), nn.Linear(8, 3)
+
+    def forward(self, x):
+        rows = self.gru(x)[0]
+        return self.one(rows), torch.tanh(self.two(rows))
+
+
+def test_a_module_may_have_several_outputs():
+    x = torch.randn(4, 20, 6)
+    module = aware.quantize(TwoOutputs(), "i8x16", sample=x)
+    results = module(x=x)
+    sum(rows.sum() for rows in results).backward()
+    expected = tidegate.pack(module).run_batch(x).values()
+    for rows, given in zip(results, expected, strict=True):
+        assert np.array_equal(rows.detach().numpy(), given)
 
 
 def test_what_cannot_be_trained_is_an_error():

@@ -15,8 +15,9 @@ const KEPT: f64 = 0.9;
 /// A range that a batch exceeds grows beyond it by this factor; one that a batch does not fill to half shrinks by it. Every
 /// other range stays: a new scale would move all weights to another grid, which undoes what training has adapted to.
 const GROWTH: f32 = 1.125;
-/// Rows get other scales if these make the expected squared error smaller by this factor.
-const BETTER: f64 = 1.5;
+/// A row gets other scales if these make its expected squared error smaller by this factor. The choice among nearly equal
+/// ones would change with every batch.
+const BETTER: f64 = 1.1;
 const RANGE: &str = "range of ";
 const OCTAVES: &str = "octaves of ";
 const ROWS: &str = "scales of ";
@@ -76,10 +77,8 @@ impl Learnt {
         free.set_row_scales([]);
         let chosen = Quantized::new(model, self.numeric, &free, Layout::Portable)?;
         let pairs = present.row_scales().zip(chosen.row_scales());
-        let scales = pairs.map(|((tensor, present, now), (_, chosen, other))| {
-            (tensor.to_owned(), if has_better(now, other) { chosen.clone() } else { present.clone() })
-        });
-        self.ranges.set_row_scales(scales.collect::<Vec<_>>());
+        let scales: Vec<_> = pairs.map(|(present, chosen)| (present.0.to_owned(), better(present, chosen))).collect();
+        self.ranges.set_row_scales(scales);
         Ok(())
     }
 
@@ -176,9 +175,16 @@ fn followed(before: f32, now: f32) -> f32 {
     }
 }
 
-/// Whether other scales are better for the rows of a tensor.
-fn has_better(now: &[f64], other: &[f64]) -> bool {
-    now.iter().sum::<f64>() > BETTER * other.iter().sum::<f64>()
+/// The scales of a tensor's rows, those that were chosen anew where they are better. Rows can have scales of both only if
+/// the finer part is the same.
+fn better((_, present, now): (&str, &RowScales, &[f64]), (_, chosen, other): (&str, &RowScales, &[f64])) -> RowScales {
+    let is_better = |now: f64, other: f64| now > BETTER * other;
+    if present.first != chosen.first {
+        return if is_better(now.iter().sum(), other.iter().sum()) { chosen } else { present }.clone();
+    }
+    let rows = present.scales.iter().zip(&chosen.scales).zip(now.iter().zip(other));
+    let scale = |((present, chosen), (&now, &other))| if is_better(now, other) { *chosen } else { *present };
+    RowScales { first: present.first, scales: rows.map(scale).collect() }
 }
 
 fn refused(name: &str) -> Damaged {
@@ -294,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn scales_stay_until_others_are_much_better() {
+    fn scales_stay_until_others_are_better() {
         let (before, mut after) = (model(7), model(7));
         let mut learnt = Learnt::new(Numeric::I4x16);
         let rows = numbers(3, 60);
@@ -304,7 +310,7 @@ mod tests {
         };
         let first = scales(&before);
         let weights = &mut after.tensors.get_mut("gru.recurrent_weights").unwrap().data;
-        weights.iter_mut().zip(numbers(9, 4800)).for_each(|(weight, move_by)| *weight += 0.01 * move_by);
+        weights.iter_mut().zip(numbers(9, 4800)).for_each(|(weight, move_by)| *weight += 0.002 * move_by);
         assert_eq!(scales(&after), first);
         let weights = &mut after.tensors.get_mut("gru.recurrent_weights").unwrap().data;
         weights.iter_mut().for_each(|weight| *weight *= 0.1);
