@@ -183,8 +183,8 @@ fn better((_, present, now): (&str, &RowScales, &[f64]), (_, chosen, other): (&s
         return if is_better(now.iter().sum(), other.iter().sum()) { chosen } else { present }.clone();
     }
     let rows = present.scales.iter().zip(&chosen.scales).zip(now.iter().zip(other));
-    let scale = |((present, chosen), (&now, &other))| if is_better(now, other) { *chosen } else { *present };
-    RowScales { first: present.first, scales: rows.map(scale).collect() }
+    let scales = rows.map(|((present, chosen), (now, other))| if is_better(*now, *other) { *chosen } else { *present });
+    RowScales { first: present.first, scales: scales.collect() }
 }
 
 fn refused(name: &str) -> Damaged {
