@@ -271,7 +271,7 @@ def test_training_with_integers_wins_back_what_rounding_loses():
             return float((module.eval()(others) - y_others).square().mean())
 
     before = loss()
-    steps = 150
+    steps = 220
     optimizer = torch.optim.Adam(module.parameters(), 5e-4)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for _ in range(steps):
