@@ -16,9 +16,17 @@ const MUTATION_SECONDS: &str = "7";
 const RACE_SECONDS: u32 = 10;
 
 /// The words after SKIP that are no failure in CI: it has neither a GPU nor gigabytes for cuDNN, PyTorch and Keras, it does not
-/// check types of Python, some tests are of machines without a tool that this one has, and containers often lack IPv6.
-const MAY_LACK: [&str; 7] =
-    ["no GPU", "no IPv6", "no Keras", "no PyTorch", "no mypy", "TIDEGATE_CUDNN does not name", "this machine has"];
+/// check types of Python or start Ray, some tests are of machines without a tool that this one has, and containers often lack IPv6.
+const MAY_LACK: [&str; 8] = [
+    "no GPU",
+    "no IPv6",
+    "no Keras",
+    "no PyTorch",
+    "no mypy",
+    "TIDEGATE_FLEET is not set",
+    "TIDEGATE_CUDNN does not name",
+    "this machine has",
+];
 
 /// Continues after a failure, so that the total covers all tests.
 pub fn run() -> Result<(), Failure> {

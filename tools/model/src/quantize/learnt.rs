@@ -15,8 +15,9 @@ const KEPT: f64 = 0.9;
 /// A range that a batch exceeds grows beyond it by this factor; one that a batch does not fill to half shrinks by it. Every
 /// other range stays: a new scale would move all weights to another grid, which undoes what training has adapted to.
 const GROWTH: f32 = 1.125;
-/// Rows get other scales if these make the expected squared error smaller by this factor.
-const BETTER: f64 = 1.5;
+/// A row gets other scales if these make its expected squared error smaller by this factor. The choice among nearly equal
+/// ones would change with every batch.
+const BETTER: f64 = 1.1;
 const RANGE: &str = "range of ";
 const OCTAVES: &str = "octaves of ";
 const ROWS: &str = "scales of ";
@@ -76,10 +77,8 @@ impl Learnt {
         free.set_row_scales([]);
         let chosen = Quantized::new(model, self.numeric, &free, Layout::Portable)?;
         let pairs = present.row_scales().zip(chosen.row_scales());
-        let scales = pairs.map(|((tensor, present, now), (_, chosen, other))| {
-            (tensor.to_owned(), if has_better(now, other) { chosen.clone() } else { present.clone() })
-        });
-        self.ranges.set_row_scales(scales.collect::<Vec<_>>());
+        let scales: Vec<_> = pairs.map(|(present, chosen)| (present.0.to_owned(), better(present, chosen))).collect();
+        self.ranges.set_row_scales(scales);
         Ok(())
     }
 
@@ -176,9 +175,16 @@ fn followed(before: f32, now: f32) -> f32 {
     }
 }
 
-/// Whether other scales are better for the rows of a tensor.
-fn has_better(now: &[f64], other: &[f64]) -> bool {
-    now.iter().sum::<f64>() > BETTER * other.iter().sum::<f64>()
+/// The scales of a tensor's rows, those that were chosen anew where they are better. Rows can have scales of both only if
+/// the finer part is the same.
+fn better((_, present, now): (&str, &RowScales, &[f64]), (_, chosen, other): (&str, &RowScales, &[f64])) -> RowScales {
+    let is_better = |now: f64, other: f64| now > BETTER * other;
+    if present.first != chosen.first {
+        return if is_better(now.iter().sum(), other.iter().sum()) { chosen } else { present }.clone();
+    }
+    let rows = present.scales.iter().zip(&chosen.scales).zip(now.iter().zip(other));
+    let scales = rows.map(|((present, chosen), (now, other))| if is_better(*now, *other) { *chosen } else { *present });
+    RowScales { first: present.first, scales: scales.collect() }
 }
 
 fn refused(name: &str) -> Damaged {
@@ -249,10 +255,10 @@ mod tests {
         }
     }
 
-    fn learnt(numeric: Numeric, model: &Canonical) -> Learnt {
+    fn learnt(numeric: Numeric, model: &Canonical, batches: u32) -> Learnt {
         let mut learnt = Learnt::new(numeric);
         assert!(learnt.is_empty());
-        for seed in [1, 2] {
+        for seed in 0..batches {
             let rows: Vec<f32> = numbers(seed, 60).iter().map(|value| 5.0 * value).collect();
             learnt.learn(model, [[rows.as_slice()].as_slice()]).unwrap();
         }
@@ -263,20 +269,22 @@ mod tests {
     fn the_scales_of_the_same_weights_are_those_that_the_packer_chooses() {
         for numeric in [Numeric::I8x16, Numeric::I4x16] {
             let (model, other) = (model(7), model(8));
-            let learnt = learnt(numeric, &model);
+            let learnt = learnt(numeric, &model, 1);
             let mut free = learnt.ranges().clone();
             free.set_row_scales([]);
             let packed = |model, ranges| pack_with(model, numeric, ranges, Layout::Portable).unwrap();
-            assert_eq!(packed(&model, learnt.ranges()), packed(&model, &free));
+            assert!(packed(&model, learnt.ranges()) == packed(&model, &free));
             // Other weights keep them.
-            assert_ne!(packed(&other, learnt.ranges()), packed(&other, &free));
-            let scales = |model| -> Vec<RowScales> {
+            assert!(packed(&other, learnt.ranges()) != packed(&other, &free));
+            let scales = |model| -> Vec<[f64; 2]> {
                 let quantized = Quantized::new(model, numeric, learnt.ranges(), Layout::Portable).unwrap();
-                quantized.row_scales().map(|(_, scales, _)| scales.clone()).collect()
+                quantized.row_scales().flat_map(|(_, of, _)| of.scales.clone()).collect()
             };
-            assert_eq!(scales(&other), scales(&model));
+            // Only a row whose sum could wrap does not.
+            let kept = scales(&other).iter().zip(scales(&model)).filter(|(other, model)| *other == model).count();
+            assert!(kept > 110, "{kept} of 122");
             let (image, kept) = pack_kept(&other, numeric, learnt.ranges()).unwrap();
-            assert_eq!(image, packed(&other, learnt.ranges()));
+            assert!(image == packed(&other, learnt.ranges()));
             assert_eq!(kept.weights["gru.recurrent_weights"].len(), 120 * 40);
         }
     }
@@ -294,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn scales_stay_until_others_are_much_better() {
+    fn scales_stay_until_others_are_better() {
         let (before, mut after) = (model(7), model(7));
         let mut learnt = Learnt::new(Numeric::I4x16);
         let rows = numbers(3, 60);
@@ -304,7 +312,7 @@ mod tests {
         };
         let first = scales(&before);
         let weights = &mut after.tensors.get_mut("gru.recurrent_weights").unwrap().data;
-        weights.iter_mut().zip(numbers(9, 4800)).for_each(|(weight, move_by)| *weight += 0.01 * move_by);
+        weights.iter_mut().zip(numbers(9, 4800)).for_each(|(weight, move_by)| *weight += 0.002 * move_by);
         assert_eq!(scales(&after), first);
         let weights = &mut after.tensors.get_mut("gru.recurrent_weights").unwrap().data;
         weights.iter_mut().for_each(|weight| *weight *= 0.1);
@@ -313,7 +321,7 @@ mod tests {
 
     #[test]
     fn bytes_hold_everything() {
-        let learnt = learnt(Numeric::I4x16, &model(7));
+        let learnt = learnt(Numeric::I4x16, &model(7), 2);
         let bytes = learnt.to_bytes();
         assert_eq!(Learnt::from_bytes(Numeric::I4x16, &bytes).unwrap(), learnt);
         let error = Learnt::from_bytes(Numeric::I8x16, &bytes).unwrap_err().to_string();

@@ -104,14 +104,14 @@ class Quantized(torch.nn.Module):
         """
         if getattr(_running, "floats", False):
             return _in_floats(self, args, kwargs)
-        rounded = self._round(args)
+        plan, rounded = self._round((*args, *kwargs.values()))
         weights = {}
         for name, weight in self.named_parameters():
             passes = torch.from_numpy(rounded.passes[name]).to(weight.device)
             kept = torch.from_numpy(rounded.weights[name]).to(weight)
             weights[f"module.{name}"] = _Through.apply(weight, kept, passes)
         result = torch.func.functional_call(_InFloats(self), weights, args, kwargs)
-        return self._replaced(result, rounded)
+        return _replaced(result, rounded.outputs, plan)
 
     def get_extra_state(self) -> Any:
         """The ranges as a part of the state dict.
@@ -144,18 +144,19 @@ class Quantized(torch.nn.Module):
         object.__setattr__(self, "quantized", Aware(numeric))
         object.__setattr__(self, "import_options", (arch, settings))
 
-    def _round(self, inputs: Any) -> Rounded:
+    def _round(self, inputs: Any) -> tuple[Plan, Rounded]:
         """Runs the integers. Inputs are arrays `[n, steps, size]` there."""
         plan, settings = self._plan(tuple(inputs[0].shape))
+        if next(self.named_buffers(), None) is not None:
+            name, _ = next(self.named_buffers())
+            raise Error(f"{plan.name}: {name}: a module with statistics cannot be trained with integers: merge batch "
+                        "normalization into the layer before it (torch.nn.utils.fusion)")  # fmt: skip
         axes = plan.found.axes if plan.found else ("n", "t", "f")
         batch = [_rows(value, axes) for value in inputs]
         tensors = {name: value.detach().cpu().float().contiguous().numpy() for name, value in self.named_parameters()}
-        for name, value in self.named_buffers():
-            raise Error(f"{plan.name}: {name}: a module with statistics cannot be trained with integers: merge batch "
-                        "normalization into the layer before it (torch.nn.utils.fusion)")  # fmt: skip
         steps = self.__dict__["last_steps"] = batch[0].shape[1]
         learns = self.training and torch.is_grad_enabled()
-        return self.quantized.run(tensors, batch, lambda content: plan.model(content, steps, settings), learns)
+        return plan, self.quantized.run(tensors, batch, lambda content: plan.model(content, steps, settings), learns)
 
     def _plan(self, shape: tuple[int, ...]) -> tuple[Plan, dict[str, Any]]:
         """How the module is imported for an input of this shape."""
@@ -165,23 +166,20 @@ class Quantized(torch.nn.Module):
             plans[len(shape)] = Plan.of(self, shape, arch, is_call=True)
         return plans[len(shape)], settings
 
-    def _replaced(self, result: Any, rounded: Rounded) -> Any:
-        """The result with the integers in place of the outputs of the network. States beside them stay."""
-        if len(rounded.outputs) == 1:
-            return _exchanged(result, iter(rounded.outputs), self._axes())
-        outputs = iter(rounded.outputs)
-        return type(result)(_exchanged(item, outputs, self._axes()) for item in result)
 
-    def _axes(self) -> Any:
-        plans = list(self.__dict__["_plans"].values())
-        return plans[-1].found.outputs[0] if plans[-1].found else None
+def _replaced(result: Any, outputs: list[Any], plan: Plan) -> Any:
+    """The result with the integers in place of the outputs of the network. States beside them stay."""
+    axes = plan.found.outputs if plan.found else [None] * len(outputs)
+    if len(outputs) == 1:
+        return _exchanged(result, outputs[0], axes[0])
+    return type(result)(_exchanged(*each) for each in zip(result, outputs, axes, strict=True))
 
 
-def _exchanged(value: Any, outputs: Any, axes: Any) -> Any:
+def _exchanged(value: Any, rows: Any, axes: Any) -> Any:
     """A value with that of the integers in place of its own. A recurrent layer returns its states beside it."""
     if isinstance(value, (tuple, list)):
-        return type(value)([_exchanged(value[0], outputs, axes), *value[1:]])
-    rows = torch.from_numpy(next(outputs)).to(value)
+        return type(value)([_exchanged(value[0], rows, axes), *value[1:]])
+    rows = torch.from_numpy(rows).to(value)
     axes = axes or ("n", "t", "f")[: value.dim()]
     order = [place for place, _ in sorted(enumerate(axes), key=lambda item: "ntcwf".index(item[1]))]
     shape = [value.shape[place] for place in order]
