@@ -45,12 +45,12 @@ impl<S: Simd, W: Weight> Task for Together<'_, '_, '_, S, W> {
                 let [x, y] = [*input, *output].map(|line| line.at(lens, sequence, 0).start);
                 *place = Place { x, h, y };
             }
-            for at in 0..gru.blocks {
+            for (at, new_bias) in new_bias.iter().enumerate() {
                 let units = block(s, at, gru.hidden);
                 let of_x = (&gru.input, source.unwrap_or(memory));
                 products(s, of_x, at, Some(gru.bias.get()), &mut sums, places, |place| place.x);
                 for (sums, of_input) in sums.iter_mut().zip(&mut of_input).take(places.len()) {
-                    *of_input = core::mem::replace(&mut sums[FIRST], new_bias[at]);
+                    *of_input = core::mem::replace(&mut sums[FIRST], *new_bias);
                 }
                 products(s, (recurrent, states), at, None, &mut sums, places, |place| place.h);
                 // h keeps its old value until all units have been summed.

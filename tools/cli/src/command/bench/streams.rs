@@ -39,18 +39,15 @@ fn together(
 ) -> Vec<u64> {
     let mut pool = StreamPool::with_capacity(fused, streams);
     let ids: Vec<_> = (0..streams).map(|_| pool.join()).collect();
-    let mut time = || {
-        super::time(|| {
-            let steps = match threads {
-                None => pool.step(&ids, black_box(input), output),
-                Some(_) => pool.par_step(&ids, black_box(input), output),
-            };
-            let _ = black_box(steps);
-        })
-    };
-    match &threads {
-        None => time(),
-        Some(threads) => threads.install(time),
+    match threads {
+        None => super::time(|| {
+            let _ = black_box(pool.step(&ids, black_box(input), output));
+        }),
+        Some(threads) => threads.install(|| {
+            super::time(|| {
+                let _ = black_box(pool.par_step(&ids, black_box(input), output));
+            })
+        }),
     }
 }
 
