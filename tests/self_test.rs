@@ -179,10 +179,14 @@ fn a_test_without_enough_memory_or_with_other_outputs_fails() {
     assert_eq!(outputs, 4);
     let out = 4 * AlignedBytes::new(&image).model().output_size();
     let inputs = field::LEN + 4 * 16 * 3;
-    let mut shorter = payload[..inputs + 2 * out].to_vec();
-    put32(&mut shorter, field::OUTPUTS.start, 2);
-    let shorter = tidegate_model::sections::append(&bare, SectionKind::SelfTest, &shorter).unwrap();
-    assert_eq!(run(&AlignedBytes::new(&shorter)), Err(SelfTestError::Outputs { expected: 2 }));
+    // And five, though only four steps have an output.
+    for expected in [2, 5] {
+        let mut other = payload[..inputs + 4 * out].to_vec();
+        other.resize(inputs + expected * out, 0);
+        put32(&mut other, field::OUTPUTS.start, expected as u32);
+        let other = tidegate_model::sections::append(&bare, SectionKind::SelfTest, &other).unwrap();
+        assert_eq!(run(&AlignedBytes::new(&other)), Err(SelfTestError::Outputs { expected }));
+    }
 }
 
 /// An image with a self-test, and one whose test it does not pass.
