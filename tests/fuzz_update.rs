@@ -41,11 +41,11 @@ fn flash_with_any_contents_boots_a_signed_model_or_none() {
 #[test]
 fn a_hostile_sender_never_gets_an_unsigned_or_old_image_in() {
     let mut rng = Rng::new(43);
-    let all = [64, 0];
+    let all = [66, 0];
     let finish = [4, 0];
     let begin = |image: u8| [7, image];
     let update = [&begin(3)[..], &all, &finish, &[1, 0], &[3, 0], &[0, 0]].concat();
-    let blocks: Vec<u8> = (0..20).flat_map(|_| [0, 100]).collect();
+    let blocks: Vec<u8> = (0..25).flat_map(|_| [6, 100]).collect();
     let random: Vec<u8> = (0..600).map(|_| rng.bits() as u8).collect();
     let seeds = [
         ("update", update.clone()),
@@ -53,7 +53,7 @@ fn a_hostile_sender_never_gets_an_unsigned_or_old_image_in() {
         ("old", [&begin(0)[..], &all, &finish, &[1, 0], &[3, 0], &update].concat()),
         ("foreign", [&begin(4)[..], &all, &finish, &[1, 0], &[3, 0], &update].concat()),
         ("changed", [&[4, 0][..], &begin(4), &all, &finish, &[1, 0], &[3, 0]].concat()),
-        ("resumed", [&begin(3)[..], &[0, 200, 5, 0], &[0, 0, 6, 3], &all, &finish, &[0, 0], &[3, 0]].concat()),
+        ("resumed", [&begin(3)[..], &[6, 200, 5, 0], &[0, 0, 6, 3], &all, &finish, &[0, 0], &[3, 0]].concat()),
         ("reverted", [&begin(3)[..], &all, &finish, &[0, 0], &[2, 0], &[0, 0], &update].concat()),
         ("wrong", [&begin(3)[..], &[2, 30], &[9; 30], &[3, 7], &[1; 8], &all, &finish, &update].concat()),
         ("random", random),

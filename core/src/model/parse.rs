@@ -212,7 +212,10 @@ impl<'a> Model<'a> {
         let (mut checked, mut previous) = (0, None);
         while place.node < self.node_count {
             let (kind, options) = ok!(Node::kind_of(records, place));
-            if !FIXED {
+            if FIXED {
+                // A cell that is not in the family is named before its record is decoded.
+                ok!(family.specs(kind, options, place));
+            } else {
                 self.shared.cells = self.shared.cells.with(kind, options, self.image.numeric, self.image.layout);
                 if self.shared.cells.get(kind).is_none() {
                     return Err(ImageError::NoIntegerForm { node: place.node, code: kind.code() });

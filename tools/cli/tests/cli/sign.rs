@@ -97,7 +97,7 @@ fn a_key_change_is_signed_by_the_root_key_as_openssl_signs() {
     here.succeed(&["keygen", "root.pem"]);
     let product = "000102030405060708090a0b0c0d0e0f";
     let with = ["--root", "root.pem", "--serial", "7", "--product", product, "-o", "change.tgk"];
-    here.succeed(&[&["change-key", "key.pub.pem"], &with[..]].concat());
+    here.succeed(&[&["change-key", "key.pub.pem"][..], &with].concat());
     let record = here.read("change.tgk");
     let public = tidegate_model::sign::public_from_pem(&String::from_utf8(here.read("root.pub.pem")).unwrap()).unwrap();
     let change = tidegate_update::KeyChange::parse(&record).unwrap();
