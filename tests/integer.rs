@@ -199,7 +199,7 @@ fn run(model: &Model<'_>, x: &[i16]) -> (Vec<i16>, Vec<i16>) {
 fn every_cell_matches_its_twin_in_every_layout() {
     let mut rng = Rng::new(1);
     let (mut seen, mut refused) = (std::collections::BTreeMap::new(), 0);
-    for (at, variant) in variants().into_iter().enumerate() {
+    for (at, variant) in variants().enumerate() {
         // A third of the pairs, with each size as input and as width, unless every pair is asked for.
         let every = std::env::var_os("TIDEGATE_EVERY_SIZE").is_some();
         let pairs = (0..SIZES.len()).flat_map(|input| (0..SIZES.len()).map(move |hidden| [input, hidden]));

@@ -56,11 +56,11 @@ pub fn with_self_test(image: &[u8]) -> Result<Vec<u8>, SelfTestError> {
         Numeric::I8 => {
             let zero_point = model.inputs().next().map_or(0, |port| port.zero_point);
             // TFLite's integers minus the zero point.
-            payload(&model, || (rng.next_u32() as i8 as i32 - zero_point) as i16, integers, i16::to_le_bytes)?
+            payload(&model, || (i32::from(rng.next_u32() as i8) - zero_point) as i16, integers, i16::to_le_bytes)?
         }
         // Half of the range, as features have it.
         numeric if numeric.is_integer() => payload(&model, || rng.next_u32() as i16 / 2, integers, i16::to_le_bytes)?,
-        _ => payload(&model, || (rng.next_u32() as i16) as f32 / 32768.0, floats, f32::to_le_bytes)?,
+        _ => payload(&model, || f32::from(rng.next_u32() as i16) / 32768.0, floats, f32::to_le_bytes)?,
     };
     Ok(append(image, SectionKind::SelfTest, &payload)?)
 }
