@@ -118,7 +118,6 @@ fn run() -> Option<()> {
         block_on(updater.confirm(active.self_test(words).ok()?)).ok()?;
         console.text("tested and confirmed\n");
     }
-    drop(active);
     console.text("counter ");
     console.hex(slots.counter());
     console.text("\n");
