@@ -122,11 +122,13 @@ impl<const N: usize> Live<N> {
     /// Index of the first slot that ends after `element`.
     #[inline(always)]
     const fn first_after(&self, element: u32) -> usize {
-        // Both outcomes of a comparison take the same path, because a processor cannot predict them.
+        // Both outcomes of a comparison take the same path, because a processor cannot predict them. The compiler would turn a
+        // condition into a branch; the sign of a difference stays a mask.
         let (mut first, mut left) = (0, self.len);
         while left > 0 {
             let half = left.div_ceil(2);
-            first += if self.at(first + half - 1).1 <= element { half } else { 0 };
+            let ends_before = (self.at(first + half - 1).1 as i64 - element as i64 - 1) >> 63;
+            first += half & ends_before as usize;
             left -= half;
         }
         first

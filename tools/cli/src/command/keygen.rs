@@ -17,8 +17,9 @@ use tidegate_model::sign::hex;
 /// Writes the private key as PKCS#8, which openssl reads and only you may read, and the public key beside it as KEY.pub.pem.
 /// The firmware holds the 32 bytes of the public key, which are printed.
 #[derive(clap::Args)]
-#[command(after_help = "Example:
-  tidegate keygen key.pem")]
+#[command(after_help = "Examples:
+  tidegate keygen key.pem
+  tidegate keygen root.pem")]
 pub struct Args {
     /// File to write the private key to
     key: PathBuf,

@@ -65,7 +65,7 @@ fn inspect_lists_everything() {
     let found = here.json(&["inspect", "g.tgi", "--json"]);
     fields(
         &found,
-        "format model_id numeric layout signed signature layers inputs outputs flash_bytes state_bytes scratch_bytes \
+        "format model_id numeric layout signed signature self_test layers inputs outputs flash_bytes state_bytes scratch_bytes \
          front_end_bytes detector_bytes macs_per_step work labels front_end front_end_scale schedule detector",
     );
     assert_eq!(found["flash_bytes"], here.read("g.tgi").len());
