@@ -80,6 +80,9 @@ impl Flow<'_> {
     }
 }
 
+/// A free place: a slot that ends after every element.
+const FREE: (u32, u32) = (u32::MAX, u32::MAX);
+
 /// The slots that hold a whole value and start within a part of the arena. They do not overlap.
 struct Live<const N: usize> {
     /// First element of the part.
@@ -92,8 +95,12 @@ struct Live<const N: usize> {
 }
 
 impl<const N: usize> Live<N> {
+    /// Whether the free places hold [`FREE`], and the search takes the same steps whatever the number of slots. For the few
+    /// slots of a network on a device it takes more steps than needed.
+    const PADDED: bool = N.is_power_of_two() && cfg!(not(target_os = "none"));
+
     const fn from(from: u32) -> Self {
-        Self { from, until: None, slots: [(0, 0); N], len: 0 }
+        Self { from, until: None, slots: [if Self::PADDED { FREE } else { (0, 0) }; N], len: 0 }
     }
 
     /// The slot at `index`, or one beyond the arena. No index leads to a panic.
@@ -101,7 +108,7 @@ impl<const N: usize> Live<N> {
     const fn at(&self, index: usize) -> (u32, u32) {
         match self.slots.split_at_checked(index) {
             Some((_, [slot, ..])) => *slot,
-            _ => (u32::MAX, u32::MAX),
+            _ => FREE,
         }
     }
 
@@ -122,14 +129,31 @@ impl<const N: usize> Live<N> {
     /// Index of the first slot that ends after `element`.
     #[inline(always)]
     const fn first_after(&self, element: u32) -> usize {
-        // Both outcomes of a comparison take the same path, because a processor cannot predict them. The compiler would turn a
-        // condition into a branch; the sign of a difference stays a mask.
+        if Self::PADDED {
+            return self.first_after_of_padded(element);
+        }
+        // Both outcomes of a comparison take the same path, because a processor cannot predict them.
         let (mut first, mut left) = (0, self.len);
         while left > 0 {
             let half = left.div_ceil(2);
-            let ends_before = (self.at(first + half - 1).1 as i64 - element as i64 - 1) >> 63;
-            first += half & ends_before as usize;
+            first += if self.at(first + half - 1).1 <= element { half } else { 0 };
             left -= half;
+        }
+        first
+    }
+
+    /// [`first_after`](Self::first_after) in a table whose free places end after every element. The number of steps and the
+    /// places that are read do not depend on a bound, so no comparison is compiled to a branch.
+    #[inline(always)]
+    const fn first_after_of_padded(&self, element: u32) -> usize {
+        if self.slots[N - 1].1 <= element {
+            return N;
+        }
+        let (mut first, mut half) = (0, N / 2);
+        while half > 0 {
+            let end = self.slots[((first | half) - 1) & (N - 1)].1;
+            first |= half * (end <= element) as usize;
+            half /= 2;
         }
         first
     }
@@ -166,12 +190,18 @@ impl<const N: usize> Live<N> {
             next += 1;
         }
         // Closes the gap.
-        let gap = last - next;
+        let mut gap = last - next;
         while gap > 0 && last < self.len {
             self.put(last - gap, self.at(last));
             last += 1;
         }
         self.len -= gap;
+        if Self::PADDED {
+            while gap > 0 {
+                self.put(self.len + gap - 1, FREE);
+                gap -= 1;
+            }
+        }
     }
 
     /// Moves the slots from `index` on up by one place. If there is none, the part becomes shorter by its last slot,
