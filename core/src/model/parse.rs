@@ -49,7 +49,7 @@ impl<'a> Model<'a> {
     /// use tidegate::{Family, ImageBytes, Model};
     ///
     /// /// The model that the firmware is built with.
-    /// const MODEL: Model = tidegate::include_model!("../examples/kws.tgi");
+    /// const MODEL: Model = tidegate::include_model!("../../examples/kws.tgi");
     /// static FAMILY: Family = match MODEL.family() {
     ///     Ok(family) => family,
     ///     Err(_) => panic!("the model has too many cells"),

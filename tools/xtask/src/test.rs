@@ -23,7 +23,7 @@ const MAY_LACK: [&str; 8] = [
     "no Keras",
     "no PyTorch",
     "no mypy",
-    "TIDEGATE_FLEET is not set",
+    "Ray takes long to start",
     "TIDEGATE_CUDNN does not name",
     "this machine has",
 ];
