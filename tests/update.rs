@@ -281,7 +281,7 @@ fn a_geometry_that_a_record_does_not_fit_is_refused() {
     assert_eq!(Small { parts: one }.open().err(), Some(UpdateError::Geometry));
 }
 
-/// What an update keeps in RAM: slots with journal and keys, updater, receiver with its block of 256 bytes.
+/// RAM that an update keeps: slots with journal and keys, updater, receiver with its block of 256 bytes.
 #[test]
 fn an_update_keeps_less_than_4_kib_in_ram() {
     use std::mem::size_of;

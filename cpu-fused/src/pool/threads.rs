@@ -28,7 +28,7 @@ struct Share {
     steps: Vec<Step>,
 }
 
-/// What all threads read.
+/// The data that all threads read.
 struct Call<'s, 'n, 'm, E> {
     model: &'s FusedModel<'n>,
     nodes: &'s Nodes<'m, E>,
