@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A vector has at most [`MAX_LEN`] values, so that `e` fits 32 bits and `V` 64. There is no division. No input
-//! overflows: the differences wrap, and the wrapped differences are normalized.
+//! overflows: a difference `b` has up to 33 bits, and is never kept in full.
 
 use crate::quant::mulh;
 
@@ -57,11 +57,12 @@ impl Moments {
     /// Measures at most [`MAX_LEN`] values. Equal values all normalize to 0.
     pub fn of(values: impl Iterator<Item = i32> + Clone, epsilon: Epsilon) -> Self {
         let first = values.clone().next().unwrap_or(0);
-        let differences = values.map(|value| value.wrapping_sub(first));
         // The bitwise or has as many bits as the greatest magnitude.
-        let (len, seen) = differences.clone().fold((0_i32, 0), |(len, seen), b| (len + 1, seen | b ^ (b >> 31)));
+        let (len, seen) =
+            values.clone().fold((0_i32, 0), |(len, seen), value| (len + 1, seen | magnitude(value, first)));
         let shift = (32 - seen.leading_zeros()) as i32 - SQUARED_BITS;
-        let (sum, squares) = differences.map(|b| shifted(b, shift)).fold((0_i32, 0_u64), |(sum, squares), q| {
+        let shifted = values.map(|value| shifted_difference(value, first, shift));
+        let (sum, squares) = shifted.fold((0_i32, 0_u64), |(sum, squares), q| {
             (sum.wrapping_add(q), squares.wrapping_add(u64::from(q.wrapping_mul(q).unsigned_abs())))
         });
         let square = |value: i32| u64::from(value.unsigned_abs()) * u64::from(value.unsigned_abs());
@@ -75,10 +76,27 @@ impl Moments {
 
     /// Normalizes one value to [`FRACTION_BITS`] fraction bits.
     pub fn apply(&self, value: i32) -> i32 {
-        let q = shifted(value.wrapping_sub(self.first), self.shift);
+        let q = shifted_difference(value, self.first, self.shift);
         let e = self.len.wrapping_mul(q).wrapping_sub(self.sum);
         shifted(mulh(e << (self.lift & 15), self.root), self.place)
     }
+}
+
+/// b = a - first, or -b - 1 if b is negative: the 32 bits beside the sign.
+const fn magnitude(a: i32, first: i32) -> u32 {
+    let b = a.wrapping_sub(first).cast_unsigned();
+    if a < first { !b } else { b }
+}
+
+/// `⌊(a - first) / 2^by⌋`; a left shift if `by` is negative, for differences of 31 bits.
+const fn shifted_difference(a: i32, first: i32, by: i32) -> i32 {
+    let b = a.wrapping_sub(first);
+    if by <= 0 {
+        return b << (by.unsigned_abs() & 31);
+    }
+    // Half of the difference has 32 bits again. The comparison gives the sign, which a wrapped difference has lost.
+    let half = (b.cast_unsigned() >> 1 | ((a < first) as u32) << 31).cast_signed();
+    half >> ((by - 1) & 31)
 }
 
 /// `⌊value / 2^by⌋`; a left shift if `by` is negative.

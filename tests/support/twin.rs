@@ -380,7 +380,7 @@ impl TwinNode {
     /// Normalized values with 23 fraction bits; the inputs have `bits`.
     fn normalized(&self, values: &[i64], bits: i64) -> Vec<i64> {
         let n = values.len() as i64;
-        let differences: Vec<i64> = values.iter().map(|value| within(value - values[0])).collect();
+        let differences: Vec<i64> = values.iter().map(|value| value - values[0]).collect();
         let width = |b: &i64| if *b < 0 { 64 - (-b - 1).leading_zeros() } else { 64 - b.leading_zeros() };
         let shift = i64::from(differences.iter().map(width).max().expect("there is a unit")) - 15;
         let shifted = |value: i64, by: i64| if by < 0 { value << -by } else { value >> by };

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::code::Program;
@@ -21,13 +21,13 @@ const PROGRAM: &str = "zoo";
 const TERMS: usize = 6;
 type Terms = [f64; TERMS];
 
-#[derive(Serialize)]
+#[derive(Deserialize, Serialize)]
 struct Costs {
     compiler: String,
-    cores: BTreeMap<&'static str, Core>,
+    cores: BTreeMap<String, Core>,
 }
 
-#[derive(Default, Serialize)]
+#[derive(Default, Deserialize, Serialize)]
 struct Core {
     base: BTreeMap<String, f64>,
     layers: BTreeMap<String, Figures>,
@@ -37,15 +37,15 @@ struct Core {
     code: Vec<(u64, BTreeSet<String>)>,
 }
 
-#[derive(Serialize)]
+#[derive(Deserialize, Serialize)]
 struct Figures {
     instructions: Terms,
     #[serde(skip_serializing_if = "Option::is_none")]
     cycles: Option<f64>,
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     stack: u64,
     /// The function in the record of code.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     code: String,
 }
 
@@ -61,31 +61,39 @@ struct Sample {
     stack: u64,
 }
 
-/// Counts on every core and writes the record.
-pub fn run() -> Result<(), Failure> {
+/// Counts on every core, or on those that are named, and writes the record.
+pub fn run(cores: &[String]) -> Result<(), Failure> {
+    // The M7 has the instructions of the M4.
+    let counted_cores = || MACHINES.iter().filter(|machine| machine.core != "m7");
+    if let Some(name) = cores.iter().find(|&name| !counted_cores().any(|machine| machine.core == name)) {
+        let known: Vec<&str> = counted_cores().map(|machine| machine.core).collect();
+        return Err(format!("{name}: costs are counted on {}", known.join(", ")));
+    }
     install::targets()?;
     install::qemu()?;
-    // Both have the same core, except for the machine around it.
-    let machines = || MACHINES.iter().filter(|machine| machine.core != "m7");
+    let machines =
+        || counted_cores().filter(|machine| cores.is_empty() || cores.iter().any(|name| name == machine.core));
     firmware::build_for(FAST, machines().map(|machine| (machine.target, PROGRAM)))?;
     firmware::build_bundles()?;
     let mut write = Command::new(firmware::workspace_target_dir().join("release/bundles"));
     write.arg(folder()).arg("costs");
     shell::run("writing networks of every kind", write)?;
-    let mut costs = Costs { compiler: icount::compiler()?, cores: BTreeMap::new() };
+    let path = root().join("tools/cli/costs.json");
+    let mut costs: Costs = serde_json::from_str(&shell::read(&path)?).map_err(about(&path))?;
+    costs.compiler = icount::compiler()?;
     for machine in machines() {
         let samples = step(&format!("costs on {}", machine.core), || counted(machine))?;
-        costs.cores.insert(machine.core, fitted(machine.core, samples)?);
+        costs.cores.insert(machine.core.to_owned(), fitted(machine.core, samples)?);
     }
     // Overwrites the programs for speed.
     for machine in machines() {
-        let core = costs.cores.entry(machine.core).or_default();
+        let core = costs.cores.entry(machine.core.to_owned()).or_default();
         step(&format!("code on {}", machine.core), || measure_code(machine, core))?;
     }
     let text = serde_json::to_string(&costs).expect("figures and names are JSON");
     // A line for each kind.
     let text = text.replace("},\"", "},\n\"").replace("{\"f", "{\n\"f") + "\n";
-    record::write(&root().join("tools/cli/costs.json"), &text)
+    record::write(&path, &text)
 }
 
 /// Fills in the code of a core, of a build for small size.

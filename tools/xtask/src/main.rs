@@ -99,7 +99,10 @@ enum Task {
         record: Record,
     },
     /// Count the costs of every kind of layer on every core, and write them into tools/cli/costs.json
-    Costs,
+    Costs {
+        /// The cores to count again; without any, all
+        cores: Vec<String>,
+    },
     /// Build the book from docs into target/book, and check its links
     Book,
     /// Build the library for C, its tests and its example, and run them on the host and under QEMU
@@ -168,7 +171,7 @@ fn main() -> ExitCode {
         Task::Qemu(record) => qemu::run(record.overwrite_expected),
         Task::Zoo { part, record } => zoo::run(&part, record.overwrite_expected),
         Task::Icount(Figures { json, record }) => icount::run(json, record.overwrite_expected),
-        Task::Costs => costs::run(),
+        Task::Costs { cores } => costs::run(&cores),
         Task::Book => book::run(),
         Task::C => c::run(),
         Task::New { every, boards } => firmware::build_command_line().and_then(|()| match (every, boards) {

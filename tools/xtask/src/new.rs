@@ -100,7 +100,9 @@ const C: [&str; 4] = ["cmake", "--workflow", "--preset", "run"];
 /// The commands of a user for the first board, in Rust and in C, the test of the same bits, and a model with a front end.
 pub fn first() -> Result<(), Failure> {
     qemu(&QEMU[..1])?;
-    hears(&three_commands(QEMU[0], SOUND_M4, &[], &["cargo", "run"])?)
+    // The dependencies of the first project, which the time of that project includes.
+    let shared = format!("CARGO_TARGET_DIR={}", folder().join(QEMU[0]).join("kws/target").display());
+    hears(&three_commands(QEMU[0], SOUND_M4, &[], &["env", &shared, "cargo", "run"])?)
 }
 
 /// Fails unless the project heard the word of its recording.

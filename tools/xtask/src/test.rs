@@ -36,22 +36,29 @@ pub fn run() -> Result<(), Failure> {
     let counted = shell::beside("icount", icount::build)?;
     let hosts = shell::beside("hosts", || {
         let mut total = Total::default();
-        let done = total.hosts(RACE_SECONDS, true);
+        // In the debug profile the activations are sampled. With this library, testing all inputs takes minutes.
+        let micromath =
+            ["test", "--package", "tidegate", "--locked", "--no-default-features", "--features", "micromath"];
+        let done = total.cargo_test("tests of the core with micromath", &micromath);
+        let done = done.and(total.hosts(RACE_SECONDS, true));
         (total, done)
     })?;
     let book = shell::beside("book", book::run)?;
+    let python = shell::beside("python", python::prepare)?;
+    // A failure is counted below, where the build is repeated.
+    let _ = shell::run(
+        "the workspace and its tests are built",
+        cargo(".", &[&firmware::WORKSPACE_TESTS[..], &["--no-run"]].concat()),
+    );
     // The output of tests that pass says what they skip.
     let shown = ["--no-fail-fast", "--", "--show-output"];
     let mut tests = cargo(".", &[&firmware::WORKSPACE_TESTS[..], &shown].concat());
     tests.env("TIDEGATE_MUTATION_SECONDS", MUTATION_SECONDS);
-    match python::prepare() {
+    match python.join() {
         Ok(python) => drop(tests.env(python::VARIABLE, python)),
         Err(failure) => total.lacks("the package for Python", &failure),
     }
     total.cargo_tests("tests of the workspace", tests)?;
-    // In the debug profile the activations are sampled. With this library, testing all inputs takes minutes.
-    let micromath = ["test", "--package", "tidegate", "--locked", "--no-default-features", "--features", "micromath"];
-    total.cargo_test("tests of the core with micromath", &micromath)?;
     let (of_hosts, done) = hosts.join();
     total.absorb(of_hosts);
     done?;
