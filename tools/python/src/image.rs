@@ -10,6 +10,7 @@ use tidegate_model::backend::Engine;
 use tidegate_model::batch::{Rows, Shape, run_batch};
 use tidegate_model::c_header;
 use tidegate_model::data::{DataError, read_audio_at};
+use tidegate_model::export::to_onnx;
 use tidegate_model::heard::hear;
 use tidegate_model::inspect::to_json;
 use tidegate_model::load::{self, ImageBuffer, Settings};
@@ -93,6 +94,13 @@ impl Image {
     fn c_array(&self, name: Option<&str>) -> String {
         let stem = self.stem();
         c_header::array(name.unwrap_or(&stem), self.loaded.bytes())
+    }
+
+    /// The network as the bytes of an ONNX file.
+    fn onnx<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let file = Path::new(&self.name);
+        let content = self.loaded.with(|engine| to_onnx(engine.model(), &self.stem()));
+        Ok(PyBytes::new(py, &content.map_err(|error| failed(DataError::new(file, error)))?))
     }
 
     /// Names and sizes of the inputs and of the outputs.

@@ -179,14 +179,16 @@ def _remedy(module: Any, buffer: str) -> str:
 def _merge_norms(module: Any) -> None:
     """Merges each batch normalization in evaluation mode into the layer before it in a sequence. The parameters of the layer
     stay the same objects, with other values."""
-    for sequence in [part for part in module.modules() if isinstance(part, torch.nn.Sequential)]:
-        for (_, layer), (name, norm) in itertools.pairwise(list(sequence.named_children())):
+    sequences: list[Any] = [part for part in module.modules() if isinstance(part, torch.nn.Sequential)]
+    for sequence in sequences:
+        neighbors: Any = itertools.pairwise(list(sequence.named_children()))
+        for (_, layer), (name, norm) in neighbors:
             is_fixed = isinstance(norm, torch.nn.BatchNorm1d) and not norm.training and norm.track_running_stats
             if not is_fixed or type(layer) not in (torch.nn.Linear, torch.nn.Conv1d):
                 continue
             statistics = (norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias)
             is_linear = isinstance(layer, torch.nn.Linear)
-            fuse = fusion.fuse_linear_bn_weights if is_linear else fusion.fuse_conv_bn_weights
+            fuse: Any = fusion.fuse_linear_bn_weights if is_linear else fusion.fuse_conv_bn_weights
             weight, bias = fuse(layer.weight, layer.bias, *statistics)
             with torch.no_grad():
                 layer.weight.copy_(weight)
