@@ -107,6 +107,34 @@ impl<'a> Node<'a> {
         (0..cols).map_while(move |col| layout.weight(numeric, block.get(..bytes)?, row % 4, col))
     }
 
+    /// The bytes of a tensor with this spec, at `index` of the record. Unlike [`tensor`](Self::tensor) it does not depend on
+    /// the tensors that a step knows by itself.
+    pub fn tensor_of(&self, spec: &TensorSpec, index: usize) -> &'a [u8] {
+        let offset = u32_at(self.tensors, 4 * index..4 * index + 4).unwrap_or(field::ABSENT);
+        if offset == field::ABSENT {
+            return &[];
+        }
+        slice(self.weights, offset as usize, self.spec_bytes(spec).unwrap_or(0)).unwrap_or_default()
+    }
+
+    /// The weights of a row of a plane of the matrix with this spec, at `index` of an integer node. Wide weights have a
+    /// coarse plane and a fine one, others only the first.
+    pub fn weights_of_plane(
+        &self,
+        spec: &TensorSpec,
+        index: usize,
+        plane: usize,
+        row: usize,
+    ) -> impl Iterator<Item = i32> + use<'a> {
+        let (layout, numeric) = (self.layout, self.numeric);
+        let cols = spec.cols.as_ref().map_or(0, |cols| self.dim(cols));
+        let (all, bytes) = (self.tensor_of(spec, index), layout.block_bytes(numeric, cols).unwrap_or(0));
+        let len = if is_wide(self.options) { all.len() / 2 } else { all.len() };
+        let start = plane.saturating_mul(len).saturating_add((row / 4).saturating_mul(bytes));
+        let block = slice(all, start, bytes).unwrap_or_default();
+        (0..cols).map_while(move |col| layout.weight(numeric, block, row % 4, col))
+    }
+
     /// The starts and multipliers of the sums of `rows` rows of an integer node: tensor `index` of the spec.
     pub fn rows(&self, index: usize, rows: usize) -> &'a [RowBlock] {
         self.row_blocks(index, rows).unwrap_or_default()

@@ -18,6 +18,7 @@ pub mod data;
 pub mod denoise;
 pub mod drift;
 pub mod error;
+pub mod export;
 pub mod format;
 pub mod heard;
 pub mod in_place;

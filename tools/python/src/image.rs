@@ -10,6 +10,7 @@ use tidegate_model::backend::Engine;
 use tidegate_model::batch::{Rows, Shape, run_batch};
 use tidegate_model::c_header;
 use tidegate_model::data::{DataError, read_audio_at};
+use tidegate_model::export::to_onnx;
 use tidegate_model::heard::hear;
 use tidegate_model::inspect::to_json;
 use tidegate_model::load::{self, ImageBuffer, Settings};
@@ -95,6 +96,13 @@ impl Image {
         c_header::array(name.unwrap_or(&stem), self.loaded.bytes())
     }
 
+    /// The network as the bytes of an ONNX file.
+    fn onnx<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let file = Path::new(&self.name);
+        let content = self.loaded.with(|engine| to_onnx(engine.model(), &self.stem()));
+        Ok(PyBytes::new(py, &content.map_err(|error| failed(DataError::new(file, error)))?))
+    }
+
     /// Names and sizes of the inputs and of the outputs.
     fn ports(&self) -> (Ports, Ports) {
         self.loaded.with(|engine| {
@@ -177,7 +185,8 @@ impl Image {
         thresholds: Vec<f32>,
     ) -> PyResult<(Vec<f32>, Bound<'py, PyAny>, String)> {
         let (loaded, name) = (Arc::clone(&self.loaded), self.name.clone());
-        let heard = interruptible(py, move || {
+        let is_short = sound.is_short();
+        let work = move || {
             loaded.with(|engine| {
                 let file = Path::new(&name);
                 let rate = front_end_of(engine.model(), file)?.settings().sample_rate;
@@ -193,7 +202,8 @@ impl Image {
                 let at = at.map_err(|error| DataError::new(file, error))?;
                 Ok((heard, len, at))
             })
-        })?;
+        };
+        let heard = if is_short { py.detach(work) } else { interruptible(py, work)? };
         let (heard, samples, at) = heard.map_err(|error: DataError| failed(error))?;
         let posteriors: Vec<f32> = heard.decisions.iter().flat_map(|(_, row)| row.iter().copied()).collect();
         let posteriors = array(py, &[heard.decisions.len(), heard.labels.len()], &posteriors)?;
@@ -204,6 +214,9 @@ impl Image {
         Ok((heard.decisions.iter().map(|(seconds, _)| *seconds).collect(), posteriors, rest.to_string()))
     }
 }
+
+/// Number of samples of a short sound: a few seconds, also of a compressed file.
+const SHORT: u64 = 1 << 17;
 
 /// Most seconds of silence after a sound.
 const MOST_SILENCE: f32 = 60.0;
@@ -219,6 +232,14 @@ enum Sound {
 }
 
 impl Sound {
+    /// Whether it takes so little time that nobody waits for Ctrl-C: many short sounds need no threads then.
+    fn is_short(&self) -> bool {
+        match self {
+            Self::File(path) => path.metadata().is_ok_and(|file| file.is_file() && file.len() < 2 * SHORT),
+            Self::Samples(samples) => (samples.len() as u64) < SHORT,
+        }
+    }
+
     /// The samples at this rate.
     fn samples(self, rate: u32) -> Result<Vec<i16>, DataError> {
         match self {

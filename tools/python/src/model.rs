@@ -14,7 +14,7 @@ use tidegate_model::load::{self, LoadError, Loaded as Imported};
 use tidegate_model::packing::{Packer, Packing, Source};
 use tidegate_model::progress::Silent;
 
-use crate::arrays::{array, tensors};
+use crate::arrays::{Floats, array, tensors};
 use crate::error::failed;
 use crate::image::Image;
 use crate::interrupt::interruptible;
@@ -91,6 +91,22 @@ impl Model {
         let make =
             |(name, tensor): (&String, &Tensor)| Ok((name.clone(), array(py, &[tensor.data.len()], &tensor.data)?));
         self.canonical.tensors.iter().map(make).collect()
+    }
+
+    /// The model with other numbers in its matrices and vectors.
+    fn replaced(&self, py: Python<'_>, tensors: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Self> {
+        let mut canonical = Canonical::clone(&self.canonical);
+        for (name, given) in tensors {
+            let given = Floats::new(&given)?;
+            let Some(tensor) = canonical.tensors.get_mut(&name).filter(|tensor| tensor.data.len() == given.len())
+            else {
+                return Err(failed(format!("{}: has no tensor {name:?} of {} numbers", self.name, given.len())));
+            };
+            tensor.data.clear();
+            given.read(py, 0..given.len(), &mut tensor.data);
+        }
+        canonical.validate().map_err(failed)?;
+        Ok(Self { canonical: Arc::new(canonical), name: self.name.clone(), notes: self.notes.clone() })
     }
 
     /// The canonical model as the bytes of a safetensors file.

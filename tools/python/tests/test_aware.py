@@ -247,10 +247,46 @@ def test_a_module_may_have_several_outputs():
         assert np.array_equal(rows.detach().numpy(), given)
 
 
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+        self.register_buffer("offset", torch.ones(3))
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kind", ["Linear", "Conv1d"])
+def test_batch_normalization_in_evaluation_mode_is_merged(kind, bias):
+    torch.manual_seed(4)
+    layer = nn.Linear(6, 8, bias=bias) if kind == "Linear" else nn.Conv1d(6, 8, 3, bias=bias)
+    net = nn.Sequential(layer, nn.BatchNorm1d(8), nn.ReLU())
+    x = torch.randn(32, 6) if kind == "Linear" else torch.randn(4, 6, 20)
+    for _ in range(20):
+        net(3 * x + 1)
+    expected = net.eval()(x).detach()
+    weight = layer.weight
+    module = aware.quantize(net, "i8x16", sample=x)
+    assert layer.weight is weight and any(part is weight for part in module.parameters())
+    with torch.no_grad():
+        assert (module.float_class.forward(module, x) - expected).abs().max() < 1e-5
+    rows = module(x)
+    assert (rows - expected).abs().max() < 0.05 * expected.abs().max()
+    rows.square().mean().backward()
+    assert weight.grad.abs().max() > 0
+    got = tidegate.pack(module).run_batch(x[:, None] if kind == "Linear" else x.transpose(1, 2).contiguous())
+    rows = rows.detach() if kind == "Linear" else rows.detach().transpose(1, 2)
+    assert np.array_equal(got.reshape(rows.shape), rows.numpy())
+
+
 def test_what_cannot_be_trained_is_an_error():
     norm = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
-    with pytest.raises(tidegate.Error, match="merge batch normalization"):
+    with pytest.raises(tidegate.Error, match=r"1.running_mean: .*call eval\(\) on the module before quantize\(\)"):
         aware.quantize(norm, sample=torch.randn(8, 4))
+    with pytest.raises(tidegate.Error, match="offset: .*make it a torch.nn.Parameter"):
+        aware.quantize(Counting(), sample=torch.randn(8, 4))
     with pytest.raises(tidegate.Error, match="i8x16 and i4x16"):
         aware.quantize(nn.Linear(4, 3), "f16")
     with pytest.raises(tidegate.Error, match="is quantized already"):

@@ -15,22 +15,27 @@ try:
 except ImportError:
     training = None
 
+try:
+    import tidegate.keras as keras_training
+except ImportError:
+    keras_training = None
+
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "python.md"
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def public():
     """Every public name, and the public methods of the classes; properties are attributes."""
-    modules = [module for module in (tidegate, tidegate.score, training) if module is not None]
+    modules = [module for module in (tidegate, tidegate.score, training, keras_training) if module is not None]
     for module, name in [(module, name) for module in modules for name in module.__all__]:
         item = getattr(module, name)
         if inspect.isclass(item) or callable(item):
-            yield name, item
+            yield f"{module.__name__}.{name}", item
         if inspect.isclass(item):
             for method, value in vars(item).items():
                 is_method = callable(value) and not inspect.isclass(value) or isinstance(value, (classmethod, staticmethod))
                 if not method.startswith("_") and is_method:
-                    yield f"{name}.{method}", getattr(item, method)
+                    yield f"{module.__name__}.{name}.{method}", getattr(item, method)
 
 
 @pytest.mark.parametrize("name", [name for name, _ in public()])
@@ -42,10 +47,14 @@ def test_every_public_function_has_an_example_that_runs(name):
     assert doctest.DocTestRunner(optionflags=OPTIONS).run(test).failed == 0
 
 
-@pytest.mark.parametrize("module", [tidegate, tidegate.score, training], ids=["tidegate", "score", "torch"])
-def test_a_module_has_an_example(module):
+@pytest.mark.parametrize(
+    ("module", "lacks"),
+    [(tidegate, ""), (tidegate.score, ""), (training, "no PyTorch"), (keras_training, "no Keras")],
+    ids=["tidegate", "score", "torch", "keras"],
+)
+def test_a_module_has_an_example(module, lacks):
     if module is None:
-        pytest.skip("no PyTorch")
+        pytest.skip(lacks)
     test = doctest.DocTestParser().get_doctest(module.__doc__, {}, "tidegate", None, 0)
     assert test.examples and doctest.DocTestRunner(optionflags=OPTIONS).run(test).failed == 0
 

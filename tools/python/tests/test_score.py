@@ -1,11 +1,13 @@
 """Scores of many sounds: counts do not depend on how the sounds are divided, on the engine, or on whether a sound is a file or
 its bytes."""
 
+import gc
 import itertools
 import math
 import os
 import subprocess
 import sys
+import tracemalloc
 from decimal import Decimal, getcontext
 from pathlib import Path
 
@@ -65,6 +67,68 @@ def test_events_are_those_of_listen(image, table):
     again = score.batch(few, image, silence=0, thresholds=[threshold])
     labels = [[event["label"] for event in row] for row in own["events"].to_pylist()]
     assert [[event["label"] for event in row] for row in again["events"].to_pylist()] == labels
+
+
+MANY = int(os.environ.get("TIDEGATE_CLIPS", "5000"))
+"""The issue asks for a million."""
+
+
+def simulated(count, part=100):
+    """Tables as `batch` returns them, of clips of a second: every tenth is background, every third has an event at 0.5 and
+    every ninth at 0.9 too."""
+    for start in range(0, count, part):
+        clips = range(start, min(start + part, count))
+        events = [[event(at) for at, every in ((0.5, 3), (0.9, 9)) if clip % every == 0] for clip in clips]
+        yield pa.table({
+            "label": ["_silence_" if clip % 10 == 0 else "yes" for clip in clips],
+            "microseconds": [1_000_000] * len(clips),
+            "thresholds": [[0.5, 0.9]] * len(clips),
+            "events": pa.array(events, pa.list_(pa.struct([("threshold", pa.float32()), ("label", pa.string())]))),
+        })
+
+
+def event(threshold):
+    return {"threshold": threshold, "label": "yes"}
+
+
+def peak(count):
+    """The report of this many clips, and the most memory that Python and Arrow took for it."""
+    pool = pa.default_memory_pool()
+    gc.collect()
+    tracemalloc.start()
+    arrow = max(0, pool.bytes_allocated())
+    largest = 0
+
+    def seen():
+        nonlocal largest
+        for table in simulated(count):
+            yield table
+            largest = max(largest, pool.bytes_allocated() - arrow)
+
+    counts = score.report(seen())
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return counts, taken + largest
+
+
+def test_memory_does_not_grow_with_the_number_of_clips():
+    peak(100)  # what is loaded at first use
+    _, few = peak(MANY // 10)
+    counts, many = peak(MANY)
+    clips = np.arange(MANY)
+    for at, every in ((0.5, 3), (0.9, 9)):
+        background, heard = clips % 10 == 0, clips % every == 0
+        expected = score.Counts(
+            keywords=int((~background).sum()),
+            right=int((~background & heard).sum()),
+            missed=int((~background & ~heard).sum()),
+            false_accepts=int((background & heard).sum()),
+            background_us=int(background.sum()) * 1_000_000,
+        )
+        assert counts.counts[at] == expected
+    print(f"{MANY} clips: {many} bytes; a tenth of them: {few}")
+    # A tenth of the clips takes as much, but for what the interpreter keeps between parts.
+    assert many < 1.25 * few
 
 
 def test_sounds_may_be_bytes(image, table):

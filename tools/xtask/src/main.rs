@@ -28,6 +28,7 @@ mod test;
 mod timing;
 mod trace;
 mod web;
+mod wheel;
 mod zoo;
 
 use std::process::ExitCode;
@@ -124,6 +125,8 @@ enum Task {
     },
     /// Build the package for Python and run its tests, in an environment in target/python
     Python,
+    /// Build the wheel for Python, and check its size, its contents and its import on every CPython of this machine
+    Wheel,
     /// Measure flash, RAM and stack of the firmware, and compare with firmware-examples/expected/size.json
     Size(Figures),
 }
@@ -180,6 +183,7 @@ fn main() -> ExitCode {
             (false, false) => new::first(),
         }),
         Task::Python => python::run(),
+        Task::Wheel => wheel::run(),
         Task::Web { pictures } => web::run(pictures),
         Task::Size(Figures { json, record }) => size::run(json, record.overwrite_expected),
     };

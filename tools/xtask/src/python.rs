@@ -1,4 +1,4 @@
-//! The package for Python: an environment with NumPy, pyarrow and pytest in `target/python`, and the tests in it.
+//! The package for Python: an environment with NumPy, pyarrow, onnxruntime and pytest in `target/python`, and the tests in it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,7 +8,7 @@ use crate::shell::{self, cargo};
 use crate::{Failure, install};
 
 /// What the tests need beside Python.
-const PACKAGES: [&str; 3] = ["numpy>=1.26", "pyarrow>=15", "pytest>=8"];
+const PACKAGES: [&str; 5] = ["numpy>=1.26", "onnx>=1.18", "onnxruntime>=1.22", "pyarrow>=15", "pytest>=8"];
 
 /// Prepares Python, builds the library, and runs the tests.
 pub fn run() -> Result<(), Failure> {
@@ -25,7 +25,7 @@ pub const VARIABLE: &str = "TIDEGATE_PYTHON";
 pub fn prepare() -> Result<PathBuf, Failure> {
     let folder = workspace_target_dir().join("python/venv");
     let python = folder.join("bin/python");
-    let has = format!("import numpy, pyarrow, pytest, sys; assert sys.version_info >= {LEAST}");
+    let has = format!("import numpy, onnx, onnxruntime, pyarrow, pytest, sys; assert sys.version_info >= {LEAST}");
     if install::answers(&python.to_string_lossy(), &["-c", &has]) {
         return Ok(python);
     }

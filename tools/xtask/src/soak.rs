@@ -1,5 +1,6 @@
-//! Checks that take hours: the fuzz targets for millions of inputs each, Miri, the thread sanitizer, NEON, functions over
-//! every f32, and every cut of power in an update. Each result is recorded in `tests/soak.json` with its commit and date.
+//! Checks that take hours: the fuzz targets for millions of inputs each, the wheel for Python, Miri, the thread sanitizer,
+//! NEON, functions over every f32, and every cut of power in an update. Each result is recorded in `tests/soak.json` with
+//! its commit and date.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fuzz::{self, Limit, Ran};
 use crate::shell::{cargo, output_within, read, root};
-use crate::{Failure, firmware, record, test};
+use crate::{Failure, firmware, record, test, wheel};
 
 /// Inputs and seconds after which a target stops, whichever comes first. The targets together run a hundred million inputs
 /// and each at least two million; the time is that of a core that other work shares.
@@ -64,6 +65,7 @@ pub fn run(targets: Vec<String>) -> Result<(), Failure> {
         write(&path, &record)
     })?;
     if is_everything {
+        wheel::run()?;
         let start = Instant::now();
         let executions = test::hosts(RACE_SECONDS)?;
         record.hosts = Some(result(Ran { executions, seconds: start.elapsed().as_secs() }));

@@ -102,5 +102,5 @@ class Aware:
             is_copy = place.size == present[name].size and place.min() >= 0 and place.max() < total
             if not (is_copy and np.array_equal(flat[place], present[name])):
                 reason = "its weights are not those of one layer: merge batch normalization into the layer before it"
-                raise Error(f"{model.name}: {name}: {reason} (torch.nn.utils.fusion), then train")
+                raise Error(f"{model.name}: {name}: {reason}, then train")
         return places

@@ -228,6 +228,23 @@ class Image:
         """
         return self._native.c_array(name)
 
+    def to_onnx(self, path: PathLike | None = None) -> bytes:
+        """The network as standard ONNX, to view with Netron or to run with onnxruntime: LSTM, GRU and other operators in
+        floats, with the weights of the image behind `DequantizeLinear`. Values are not rounded there, so results differ from
+        those of the image by the rounding of values to 16 bits. The graph takes `[n, steps, features]` and returns
+        `[n, rows, classes]`, as `run_batch` does; a schedule of windows fixes the number of steps to that of a window. The
+        front end and the detector stay behind. `path` is a file to write.
+
+        >>> import tidegate
+        >>> content = tidegate.example().pack("f32").to_onnx()
+        >>> b"LSTM" in content
+        True
+        """
+        content = self._native.onnx()
+        if path is not None:
+            Path(path).write_bytes(content)
+        return content
+
     def __repr__(self) -> str:
         layers = ", ".join(f"{layer['cell']} {layer['output']}" for layer in self._contents["layers"])
         return f"<tidegate.Image {Path(self._native.name).name}: {self.numeric}, {layers}>"

@@ -11,6 +11,9 @@ from . import _native
 
 def imported(model: Any, settings: dict[str, Any]) -> _native.Model:
     """Imports a Keras model as the file that Keras writes of it. Keras can write only to a path."""
+    if hasattr(model, "import_settings"):
+        # A quantized model is imported as it is trained.
+        model, settings = model.model, {**model.import_settings, **settings}
     # Keras 3 writes `.keras`, older versions a file of HDF5 whose content is the same.
     is_new = hasattr(type(model), "export") and type(model).__module__.startswith("keras.src.models")
     with tempfile.TemporaryDirectory() as folder:

@@ -164,16 +164,17 @@ def import_model(
             given["arch"] = os.fspath(arch)
         return Model(_native.import_file(os.fspath(model), **given))
     # The parts for frameworks are imported only with these.
-    if _is_of("torch", "nn.Module", model):
-        from . import _torch
-
-        return Model(_torch.imported(model, sample, arch, given), getattr(model, "quantized", None))
+    # With its PyTorch backend a Keras model is a module of PyTorch too.
     if _is_of("keras", "Model", model) or _is_of("tf_keras", "Model", model):
         if arch is not None:
             raise Error("arch: a Keras model holds its architecture: leave it out")
         from . import _keras
 
-        return Model(_keras.imported(model, given))
+        return Model(_keras.imported(model, given), getattr(model, "quantized", None))
+    if _is_of("torch", "nn.Module", model):
+        from . import _torch
+
+        return Model(_torch.imported(model, sample, arch, given), getattr(model, "quantized", None))
     raise Error(f"a {type(model).__name__} is no model: give a file, a torch.nn.Module or a keras.Model")
 
 

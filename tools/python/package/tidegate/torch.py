@@ -16,11 +16,13 @@ True
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.utils import fusion
 
 from . import _model, _native
 from ._aware import Aware, Rounded
@@ -147,10 +149,8 @@ class Quantized(torch.nn.Module):
     def _round(self, inputs: Any) -> tuple[Plan, Rounded]:
         """Runs the integers. Inputs are arrays `[n, steps, size]` there."""
         plan, settings = self._plan(tuple(inputs[0].shape))
-        if next(self.named_buffers(), None) is not None:
-            name, _ = next(self.named_buffers())
-            raise Error(f"{plan.name}: {name}: a module with statistics cannot be trained with integers: merge batch "
-                        "normalization into the layer before it (torch.nn.utils.fusion)")  # fmt: skip
+        for name, _ in self.named_buffers():
+            raise Error(f"{plan.name}: {name}: {_remedy(self, name)}")
         axes = plan.found.axes if plan.found else ("n", "t", "f")
         batch = [_rows(value, axes) for value in inputs]
         tensors = {name: value.detach().cpu().float().contiguous().numpy() for name, value in self.named_parameters()}
@@ -165,6 +165,38 @@ class Quantized(torch.nn.Module):
         if len(shape) not in plans:
             plans[len(shape)] = Plan.of(self, shape, arch, is_call=True)
         return plans[len(shape)], settings
+
+
+def _remedy(module: Any, buffer: str) -> str:
+    """Why a buffer is refused, and what to do."""
+    owner = module.get_submodule(buffer.rpartition(".")[0])
+    if not isinstance(owner, torch.nn.modules.batchnorm._BatchNorm):
+        return "a buffer cannot be trained with integers: make it a torch.nn.Parameter, with requires_grad=False if it is fixed"
+    fold = "call eval() on the module before quantize(), which then merges it into the layer before it"
+    return f"statistics cannot be trained with integers: {fold}, if both are neighbors in a torch.nn.Sequential"
+
+
+def _merge_norms(module: Any) -> None:
+    """Merges each batch normalization in evaluation mode into the layer before it in a sequence. The parameters of the layer
+    stay the same objects, with other values."""
+    sequences: list[Any] = [part for part in module.modules() if isinstance(part, torch.nn.Sequential)]
+    for sequence in sequences:
+        neighbors: Any = itertools.pairwise(list(sequence.named_children()))
+        for (_, layer), (name, norm) in neighbors:
+            is_fixed = isinstance(norm, torch.nn.BatchNorm1d) and not norm.training and norm.track_running_stats
+            if not is_fixed or type(layer) not in (torch.nn.Linear, torch.nn.Conv1d):
+                continue
+            statistics = (norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias)
+            is_linear = isinstance(layer, torch.nn.Linear)
+            fuse: Any = fusion.fuse_linear_bn_weights if is_linear else fusion.fuse_conv_bn_weights
+            weight, bias = fuse(layer.weight, layer.bias, *statistics)
+            with torch.no_grad():
+                layer.weight.copy_(weight)
+                if layer.bias is None:
+                    layer.bias = torch.nn.Parameter(bias.detach())
+                else:
+                    layer.bias.copy_(bias)
+            setattr(sequence, name, torch.nn.Identity())
 
 
 def _replaced(result: Any, outputs: list[Any], plan: Plan) -> Any:
@@ -208,7 +240,8 @@ def quantize(
 ) -> Any:
     """Converts a module in place: from now on it computes in the integers of `numeric`, `i8x16` or `i4x16`. Its parameters
     stay those that an optimizer has. Ranges are learnt from batches in training mode; `sample` is a first one. `arch` and
-    the other arguments are those of `tidegate.import_model`.
+    the other arguments are those of `tidegate.import_model`. In a `torch.nn.Sequential`, batch normalization in evaluation
+    mode is merged into the layer before it.
 
     >>> import tidegate
     >>> try:
@@ -222,6 +255,7 @@ def quantize(
     """
     if isinstance(module, Quantized):
         raise Error(f"{type(module).__name__}: is quantized already")
+    _merge_norms(module)
     own = {cls.float_class: cls for cls in (QuantConv1d, QuantGRU, QuantLSTM, QuantLinear, QuantRNN)}
     cls = type(module)
     bases = (Quantized, cls)

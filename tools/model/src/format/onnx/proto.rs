@@ -12,6 +12,12 @@ const MAX_DEPTH: usize = 16;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct ModelProto {
+    /// Version of the messages.
+    #[prost(int64, tag = "1")]
+    pub ir_version: i64,
+    /// The program that has written the file.
+    #[prost(string, tag = "2")]
+    pub producer_name: String,
     #[prost(message, optional, tag = "7")]
     pub graph: Option<GraphProto>,
     #[prost(message, repeated, tag = "8")]
@@ -43,6 +49,8 @@ pub struct FunctionProto {
 pub struct GraphProto {
     #[prost(message, repeated, tag = "1")]
     pub node: Vec<NodeProto>,
+    #[prost(string, tag = "2")]
+    pub name: String,
     #[prost(message, repeated, tag = "5")]
     pub initializer: Vec<TensorProto>,
     #[prost(message, repeated, tag = "11")]
@@ -247,6 +255,7 @@ impl Part {
             (Self::Attribute, 7) => Field::Numbers { each: 4, wire: 4 },
             (Self::Attribute, 8) | (Self::Tensor, 1 | 5 | 7 | 11) => Field::Numbers { each: 8, wire: 1 },
             (Self::Node, 1..=4 | 7)
+            | (Self::Model | Self::Graph, 2)
             | (Self::Attribute, 1 | 4 | 9 | 21)
             | (Self::Tensor, 8 | 9)
             | (Self::Info | Self::Named, 1) => Field::Bytes,

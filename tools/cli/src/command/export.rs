@@ -1,0 +1,38 @@
+//! `export`: a packed network as standard ONNX.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use tidegate_model::export::to_onnx;
+use tidegate_model::output::write_atomically;
+use tidegate_tools::grouped;
+
+use super::args::{ModelArgs, StreamArg};
+use super::{Failure, Outcome, check_outputs};
+
+/// Writes the network of an image as ONNX, to view it or to run it elsewhere
+///
+/// The file holds LSTM, GRU and other operators in floats, with the weights of the image behind DequantizeLinear. It takes
+/// [n, steps, features] from a zero state and returns [n, rows, classes]. The front end and the detector stay behind.
+#[derive(clap::Args)]
+#[command(after_help = "Example, in the folder of `tidegate demo --keep .`:
+  tidegate export gru_s.tgi -o gru_s.onnx")]
+pub struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
+    stream: StreamArg,
+    /// ONNX file to write
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    check_outputs(&[Some(&args.output)], &[&args.model.file])?;
+    let image = args.model.load_as_packed(&args.stream)?;
+    let stem = args.model.file.file_stem().unwrap_or_default().to_string_lossy();
+    let content = to_onnx(&image.model()?, &stem).map_err(|error| Failure::of(&args.model.file, error))?;
+    write_atomically(&args.output, |to| to.write_all(&content))?;
+    writeln!(out, "{} -> {}: {} bytes", args.model.file.display(), args.output.display(), grouped(content.len()))?;
+    Ok(())
+}
