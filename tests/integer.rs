@@ -14,6 +14,7 @@ use tidegate_model::canonical::Canonical;
 use tidegate_model::load::ImageBuffer;
 use tidegate_model::pack::pack_with;
 use tidegate_model::quantize::Ranges;
+use tidegate_tests::bytes::in_bytes;
 use tidegate_tests::golden::Case;
 use tidegate_tests::oracle::{Bounded, Oracle};
 use tidegate_tests::random::{Draw, Fit, Rng, Variant, chain};
@@ -490,6 +491,24 @@ fn missing_integer_forms_are_named() {
         let text = packed.expect_err(reason).to_string();
         assert!(text.contains(reason) && text.contains("n0"), "{text}");
     }
+}
+
+/// The packer writes no image in bytes that `parse` refuses.
+#[test]
+fn every_variant_in_bytes_is_parsed_or_refused_by_the_packer() {
+    let (mut parsed, mut refused) = (0, 0);
+    for variant in Variant::all() {
+        let model = chain(&mut Rng::new(3), 4, &[(variant, 4)], Draw { weights: 1.0, biases: true });
+        match pack_with(&in_bytes(model), Numeric::I8, &Ranges::default(), Layout::Portable) {
+            Ok(bytes) => {
+                ImageBuffer::new(&bytes).model().expect("the packer has written it");
+                parsed += 1;
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    println!("{parsed} variants are parsed, {refused} refused");
+    assert!(parsed > 0 && refused > 0);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tidegate::internals::{
     activation::Activation,
-    cell::{CURVE, CellKind, CellSpec, IntegerSpec, OTHER, Presence, Role, Storage, TensorSpec},
+    cell::{CURVE, CellKind, CellSpec, IntegerSpec, OTHER, Presence, Role, Sizes, Storage, TensorSpec},
     quant::RowBlock,
 };
 use tidegate::{Layout, Numeric};
@@ -47,6 +47,11 @@ pub fn quantized(node: &Node, model: &Canonical, layout: Layout) -> Result<Quant
     let options = node.option_bits(spec);
     if let Some(option) = (0..spec.options.len()).find(|bit| options & !integer.options & 1 << bit != 0) {
         return Err(refuse(format!(" with {}", spec.options[option])));
+    }
+    let extents = node.extent_bytes(spec);
+    let (input, hidden, output) = (node.input_size, node.hidden_size, node.output_size);
+    if (Sizes { input, hidden, output, options, extents: &extents }).broken(integer.rules).is_some() {
+        return Err(refuse(" with groups or sizes that this numeric lacks".to_owned()));
     }
     let none = Integers::default();
     let given = match model.architecture.integers.get(&node.name) {
