@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use tidegate_model::export::to_onnx;
+use tidegate_model::load::{self, Settings};
 use tidegate_model::output::write_atomically;
 use tidegate_tools::grouped;
 
-use super::args::{ModelArgs, StreamArg};
 use super::{Failure, Outcome, check_outputs};
 
 /// Writes the network of an image as ONNX, to view it or to run it elsewhere
@@ -18,21 +18,24 @@ use super::{Failure, Outcome, check_outputs};
 #[command(after_help = "Example, in the folder of `tidegate demo --keep .`:
   tidegate export gru_s.tgi -o gru_s.onnx")]
 pub struct Args {
-    #[command(flatten)]
-    model: ModelArgs,
-    #[command(flatten)]
-    stream: StreamArg,
+    /// The image
+    image: PathBuf,
     /// ONNX file to write
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    check_outputs(&[Some(&args.output)], &[&args.model.file])?;
-    let image = args.model.load_as_packed(&args.stream)?;
-    let stem = args.model.file.file_stem().unwrap_or_default().to_string_lossy();
-    let content = to_onnx(&image.model()?, &stem).map_err(|error| Failure::of(&args.model.file, error))?;
-    write_atomically(&args.output, |to| to.write_all(&content))?;
-    writeln!(out, "{} -> {}: {} bytes", args.model.file.display(), args.output.display(), grouped(content.len()))?;
+    let Args { image: file, output } = args;
+    check_outputs(&[Some(output)], &[file])?;
+    // A model in floats has no integers to export yet.
+    if !load::is_image(file)? {
+        return Err(Failure::of(file, "is not an image: pack it first, `tidegate pack MODEL -o IMAGE`"));
+    }
+    let image = load::image(file, &Settings::default(), None)?;
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let content = to_onnx(&image.model()?, &stem).map_err(|error| Failure::of(file, error))?;
+    write_atomically(output, |to| to.write_all(&content))?;
+    writeln!(out, "{} -> {}: {} bytes", file.display(), output.display(), grouped(content.len()))?;
     Ok(())
 }

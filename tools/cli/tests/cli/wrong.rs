@@ -227,10 +227,7 @@ const WRONG: &[(&str, &str)] = &[
         "denoise noisy.wav clean.wav --recipe rnnoise g.tgi",
         "g.tgi: takes [10] and gives [12]; network 1 of rnnoise takes [42] and gives [22, 1]",
     ),
-    (
-        "export l.pb -o l.onnx",
-        r#"l.pb: layer "lstm": ONNX has no lstm with projection: run the image itself, which computes what the device computes"#,
-    ),
+    ("export m.pb -o m.onnx", "m.pb: is not an image: pack it first, `tidegate pack MODEL -o IMAGE`"),
     ("zoo nothing", r#"no network of the zoo has "nothing" in its name: `tidegate zoo` lists them"#),
     ("demo --keep m.pb", "m.pb: is a file, but a folder is needed: give another name"),
     ("man m.pb", "m.pb: is a file, but a folder is needed: give another name"),
