@@ -7,6 +7,7 @@ pub mod completions;
 pub mod demo;
 pub mod denoise;
 pub mod eval;
+pub mod flash;
 mod graph;
 pub mod import;
 pub mod inspect;
