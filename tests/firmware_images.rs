@@ -12,9 +12,13 @@ use crate::spotter::Spotter;
 fn boards_have_todays_images() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let spotter = Spotter::read(&repository).unwrap();
-    for (board, layout) in [("board", Layout::CortexM4), ("microbit", Layout::CortexM0)] {
-        let path = repository.join("firmware-examples").join(board).join("kws.tgi");
-        let image = spotter.pack(Numeric::I8x16, layout).unwrap();
+    for (file, numeric, layout) in [
+        ("board/kws.tgi", Numeric::I8x16, Layout::CortexM4),
+        ("microbit/kws.tgi", Numeric::I8x16, Layout::CortexM0),
+        ("microbit/kws_i4x16.tgi", Numeric::I4x16, Layout::Portable),
+    ] {
+        let path = repository.join("firmware-examples").join(file);
+        let image = spotter.pack(numeric, layout).unwrap();
         if env::var_os("TIDEGATE_OVERWRITE_EXPECTED").is_some() {
             fs::write(&path, &image).unwrap();
         }

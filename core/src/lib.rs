@@ -90,6 +90,7 @@ pub mod internals {
     pub mod activation { pub use crate::activation::*; }
     pub mod backend { pub use crate::backend::*; }
     pub mod cell { pub use crate::cell::*; }
+    pub mod crc { pub use crate::image::crc::*; }
     pub mod curve { pub use crate::curve::*; }
     pub mod gate { pub use crate::gate::*; }
     pub mod image { pub use crate::image::*; }

@@ -48,12 +48,16 @@ impl Spotter {
         if !numeric.is_integer() {
             return Ok(pack(&self.model, numeric)?);
         }
+        Ok(pack_with(&self.model, numeric, &self.ranges()?, layout)?)
+    }
+
+    /// The integer ranges over these clips.
+    pub fn ranges(&self) -> Result<Ranges, Box<dyn Error>> {
         let image = ImageBuffer::new(&pack(&self.model, Numeric::F32)?);
         let heard = self.clips.iter().map(|clip| features(&image.model()?, &clip.samples));
         let heard = heard.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
         let inputs: Vec<[&[f32]; 1]> = heard.iter().map(|features| [features.as_slice()]).collect();
-        let ranges = Ranges::measure(&self.model, inputs.iter().map(<[_; 1]>::as_slice))?;
-        Ok(pack_with(&self.model, numeric, &ranges, layout)?)
+        Ok(Ranges::measure(&self.model, inputs.iter().map(<[_; 1]>::as_slice))?)
     }
 }
 

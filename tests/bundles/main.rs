@@ -1,10 +1,13 @@
 //! Writes the input files of the firmware programs `same_bits` and `icount` with the results that the host computes.
-//! `bundles FOLDER` creates a subfolder for each layout. `cargo xtask qemu` and `cargo xtask icount` call it. With
+//! `bundles FOLDER` creates a subfolder for each layout, and one with the updates of the micro:bit. `cargo xtask qemu` and `cargo xtask icount` call it. With
 //! `bundles FOLDER costs` the files are those of `cargo xtask costs`.
 
 mod costs;
 mod icount;
 mod same_bits;
+#[path = "../../firmware-examples/build/spotter.rs"]
+mod spotter;
+mod updates;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,6 +21,10 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let costs = env::args_os().nth(2).is_some_and(|what| what == "costs");
+    if !costs && let Err(error) = updates::write(&folder.join("microbit")) {
+        eprintln!("error: {error}");
+        return ExitCode::FAILURE;
+    }
     let (networks, counted) = if costs { Default::default() } else { (same_bits::networks(), icount::networks()) };
     for layout in Layout::ALL {
         let folder = folder.join(layout.name());

@@ -80,6 +80,7 @@ const BLOCKS: [(&str, &str, Checked); 49] = [
     ("docs/tflite.md", "sh", By(COMMANDS, "docs/tflite.md")),
     ("docs/training.md", "bash", Shown("hours, or data that is not in the repository; gpu-host/tests run `train`")),
     ("docs/training.md", "json", By("gpu-host/tests/recipes.rs", "docs/training.md")),
+    ("docs/update.md", "bash", Shown("needs a device; tools/cli/tests/cli/flash.rs runs the same command with one")),
     ("docs/update.md", "rust,ignore", Shown("a fragment; the example of `Model::parse_in` is the whole program")),
     ("docs/update.md", "sh", By(COMMANDS, "docs/update.md")),
     ("docs/web.md", "bash", Shown("`cargo xtask test` builds and tests the page; the second command starts a server")),

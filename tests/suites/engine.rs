@@ -60,3 +60,5 @@ mod update;
 mod update_cuts;
 #[path = "../update/fuzz.rs"]
 mod update_fuzz;
+#[path = "../update_session.rs"]
+mod update_session;

@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 use embedded_storage::nor_flash::{ErrorType, NorFlash, ReadNorFlash};
 use sha2::{Digest, Sha512};
 use tidegate_model::sign::SecretKey;
-use tidegate_update::{Blocking, KeyChange, Keys, Mapped, Receiver, Slots, UpdateError, block_on};
+use tidegate_update::wire::{Answer, BLOCK_BYTES, Request};
+use tidegate_update::{Blocking, FRAME_BYTES, Frames, KeyChange, Keys, Mapped, Session, Slots, block_on};
 
 const PRODUCT: [u8; 16] = *b"a fuzzed product";
 const PAGE: usize = 1024;
@@ -230,11 +231,14 @@ pub fn update_protocol(data: &[u8]) -> bool {
     done
 }
 
-/// A transfer of an image, or of what the data says. Returns the data that are left.
+/// A transfer of an image, or of what the data says, over a line. Returns the data that are left.
 fn receive<'d>(device: &mut Device, image: &[u8], mut data: &'d [u8], resume: bool) -> &'d [u8] {
-    let (_active, mut updater) = device.split();
-    let receiver = if resume {
-        block_on(updater.resume()).expect("memory does not fail")
+    let boot = device.boot();
+    let (active, updater) = device.split();
+    let session = Session::new(updater, active.as_ref().ok(), boot);
+    let mut line = Line { session, frames: Frames::new(), number: 0 };
+    let begun = if resume {
+        line.ask(Request::Resume)
     } else {
         let len = match data {
             [0, low, high, rest @ ..] => {
@@ -243,43 +247,88 @@ fn receive<'d>(device: &mut Device, image: &[u8], mut data: &'d [u8], resume: bo
             }
             _ => image.len() as u32,
         };
-        block_on(updater.begin(len)).ok()
+        line.ask(Request::Begin { len })
     };
-    let Some(mut receiver) = receiver else { return data };
+    let Answer::Received { len: announced, received: mut at, .. } = begun else { return data };
     while let [call, len, rest @ ..] = data {
         data = rest;
-        let at = receiver.received();
         match call % 6 {
             // The right bytes, in blocks of any size, or all.
             0 | 1 => {
                 let end = if *call & 64 != 0 { image.len() } else { at as usize + usize::from(*len) };
                 let bytes = image.get(at as usize..end.min(image.len())).unwrap_or_default();
-                check(block_on(receiver.write(at, bytes)), &receiver, at, bytes);
+                for block in bytes.chunks(BLOCK_BYTES) {
+                    at = line.block(at, at, block, announced);
+                }
             }
             // Any bytes at the right place, and at a wrong one.
             2 => {
-                let bytes = data.get(..usize::from(*len)).unwrap_or(data);
-                check(block_on(receiver.write(at, bytes)), &receiver, at, bytes);
+                let bytes = data.get(..usize::from(*len).min(BLOCK_BYTES)).unwrap_or_default();
+                at = line.block(at, at, bytes, announced);
             }
-            3 => {
-                let wrong = u32::from(*len) * 17;
-                let bytes = data.get(..8).unwrap_or(data);
-                let written = block_on(receiver.write(wrong, bytes));
-                assert!(written.is_err() || wrong == at);
-            }
+            3 => at = line.block(at, u32::from(*len) * 17, data.get(..8).unwrap_or(data), announced),
             4 => {
-                let _ = block_on(receiver.finish());
+                line.ask(Request::Finish);
                 return data;
             }
-            _ => return data,
+            // Noise on the line.
+            _ => {
+                let noise = data.get(..usize::from(*len)).unwrap_or(data);
+                for &byte in noise {
+                    if let Some((number, request)) = line.frames.push(byte).and_then(Request::decode) {
+                        block_on(line.session.answer(number, request));
+                        return data;
+                    }
+                }
+            }
         }
     }
     data
 }
 
-/// A block is taken whole, or not at all.
-fn check(written: Result<(), UpdateError<Infallible>>, receiver: &Receiver<'_, Flash, Flash>, at: u32, bytes: &[u8]) {
-    let received = receiver.received() - at;
-    assert_eq!(received as usize, if written.is_ok() { bytes.len() } else { 0 });
-    assert!(receiver.received() <= receiver.image_bytes());
+/// A session at the end of a line.
+struct Line<'a> {
+    session: Session<'a, Flash, Flash>,
+    frames: Frames,
+    number: u8,
+}
+
+impl Line<'_> {
+    /// The answer to a request; both go through frames.
+    fn ask(&mut self, request: Request<'_>) -> Answer<'static> {
+        self.number = self.number.wrapping_add(1);
+        let mut frame = [0; FRAME_BYTES];
+        let sent = request.encode(self.number, &mut frame);
+        assert!(!sent.is_empty(), "{request:?} is too long");
+        let (last, first) = sent.split_last().expect("a frame ends");
+        first.iter().for_each(|&byte| assert!(self.frames.push(byte).is_none(), "a frame ends with its last byte"));
+        let (number, found) = self.frames.push(*last).and_then(Request::decode).expect("the frame is whole");
+        assert_eq!((number, found), (self.number, request));
+        let answer = block_on(self.session.answer(number, found));
+        // If the answer is lost, the same request gets it again, and is not carried out again.
+        assert_eq!(block_on(self.session.answer(number, found)), answer);
+        let (mut frames, mut found) = (Frames::new(), None);
+        for &byte in answer.encode(number, &mut frame) {
+            if let Some((number, answer)) = frames.push(byte).and_then(Answer::decode) {
+                found = answer.reply().ok().map(|answer| (number, answer));
+            }
+        }
+        assert_eq!(found, Some((number, answer)));
+        answer
+    }
+
+    /// Sends a block. It is taken whole, or not at all. Returns the offset of the next one.
+    fn block(&mut self, received: u32, at: u32, bytes: &[u8], announced: u32) -> u32 {
+        let end = received + bytes.len() as u32;
+        match self.ask(Request::Block { at, bytes }) {
+            Answer::Taken { received: now } => {
+                assert!(at == received && now == end && end <= announced, "{at} {received} {now} {announced}");
+                end
+            }
+            answer => {
+                assert!(at != received || end > announced, "{answer:?}");
+                received
+            }
+        }
+    }
 }

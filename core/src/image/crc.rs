@@ -30,10 +30,11 @@ const fn tables() -> [[u32; 256]; SLICES] {
 }
 
 /// A CRC in progress.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Crc32(u32);
 
 impl Crc32 {
+    /// The CRC of no bytes.
     pub const NEW: Self = Self(u32::MAX);
 
     /// Appends `bytes`.
@@ -58,6 +59,7 @@ impl Crc32 {
         Self(crc)
     }
 
+    /// The checksum.
     pub const fn finish(self) -> u32 {
         !self.0
     }

@@ -21,6 +21,13 @@ pub struct Receiver<'a, B, J> {
     journal: &'a mut Journal<J>,
     keys: &'a Keys,
     parse: Parse,
+    transfer: Transfer,
+}
+
+/// How far an image has been received.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfer {
+    /// Length of the image.
     len: u32,
     /// Bytes in flash.
     written: u32,
@@ -29,32 +36,47 @@ pub struct Receiver<'a, B, J> {
     filled: usize,
 }
 
+impl Transfer {
+    pub fn new(written: u32, len: u32) -> Self {
+        Self { len, written, block: [0xFF; BLOCK], filled: 0 }
+    }
+
+    fn received(&self) -> u32 {
+        self.written + self.filled as u32
+    }
+}
+
 impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Receiver<'a, B, J> {
     pub(crate) fn new(
         bank: &'a mut B,
         journal: &'a mut Journal<J>,
         keys: &'a Keys,
         parse: Parse,
-        [written, len]: [u32; 2],
+        transfer: Transfer,
     ) -> Self {
-        Self { bank, journal, keys, parse, len, written, block: [0xFF; BLOCK], filled: 0 }
+        Self { bank, journal, keys, parse, transfer }
+    }
+
+    /// Releases the updater. [`Updater::proceed`](crate::Updater::proceed) goes on.
+    pub(crate) fn pause(self) -> Transfer {
+        self.transfer
     }
 
     /// Bytes received so far: the offset of the next block.
     pub fn received(&self) -> u32 {
-        self.written + self.filled as u32
+        self.transfer.received()
     }
 
     /// Length of the image, as the sender has announced it.
     pub fn image_bytes(&self) -> u32 {
-        self.len
+        self.transfer.len
     }
 
     /// The SHA-512 over the received bytes.
     pub fn digest(&self) -> [u8; 64] {
         let mut hash = Sha512::new();
-        hash.update(self.bank.bytes().get(..self.written as usize).unwrap_or_default());
-        hash.update(self.block.get(..self.filled).unwrap_or_default());
+        hash.update(self.bank.bytes().get(..self.transfer.written as usize).unwrap_or_default());
+        hash.update(self.transfer.block.get(..self.transfer.filled).unwrap_or_default());
         hash.finalize()
     }
 
@@ -64,16 +86,16 @@ impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Receiver<'a, B, J>
     /// If another block is expected, the block ends after the image, or the flash fails.
     pub async fn write(&mut self, at: u32, mut bytes: &[u8]) -> Result<(), UpdateError<B::Error>> {
         let expected = self.received();
-        if at != expected || bytes.len() > self.len.saturating_sub(expected) as usize {
+        if at != expected || bytes.len() > self.transfer.len.saturating_sub(expected) as usize {
             return Err(UpdateError::OutOfOrder { expected, found: at });
         }
         while !bytes.is_empty() {
-            let room = self.block.get_mut(self.filled..).unwrap_or_default();
+            let room = self.transfer.block.get_mut(self.transfer.filled..).unwrap_or_default();
             let (head, rest) = bytes.split_at_checked(room.len()).unwrap_or((bytes, &[]));
             room.iter_mut().zip(head).for_each(|(place, byte)| *place = *byte);
-            self.filled += head.len();
+            self.transfer.filled += head.len();
             bytes = rest;
-            if self.filled == BLOCK {
+            if self.transfer.filled == BLOCK {
                 self.flush().await?;
             }
         }
@@ -87,7 +109,7 @@ impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Receiver<'a, B, J>
     /// If the image is not complete, which leaves it as it is; if it is not trusted, which gives it up; or if the flash
     /// fails.
     pub async fn finish(mut self) -> Result<(), UpdateError<B::Error>> {
-        let (len, received) = (self.len, self.received());
+        let (len, received) = (self.transfer.len, self.received());
         if received < len {
             return Err(UpdateError::Incomplete { len, received });
         }
@@ -101,21 +123,21 @@ impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Receiver<'a, B, J>
     fn verdict(&self) -> Result<(), UpdateError<B::Error>> {
         let policy = Policy { product: self.keys.product(), counter: self.journal.state().counter };
         let bytes = self.bank.bytes();
-        let bytes = bytes.get(..self.len as usize).unwrap_or(bytes);
+        let bytes = bytes.get(..self.transfer.len as usize).unwrap_or(bytes);
         let image = Trusted::parse_by(self.parse, bytes, self.keys, &policy).map_err(UpdateError::Trust)?;
-        let (announced, found) = (self.len, image.signed().image_bytes() as u32);
+        let (announced, found) = (self.transfer.len, image.signed().image_bytes() as u32);
         if announced == found { Ok(()) } else { Err(UpdateError::OtherLength { announced, found }) }
     }
 
     /// Writes the block, padded to the granularity of the flash.
     async fn flush(&mut self) -> Result<(), UpdateError<B::Error>> {
-        let padded = self.filled.next_multiple_of(B::WRITE_SIZE.max(1));
-        if let Some(block) = self.block.get(..padded).filter(|block| !block.is_empty()) {
-            self.bank.write(self.written, block).await.map_err(UpdateError::Flash)?;
+        let padded = self.transfer.filled.next_multiple_of(B::WRITE_SIZE.max(1));
+        if let Some(block) = self.transfer.block.get(..padded).filter(|block| !block.is_empty()) {
+            self.bank.write(self.transfer.written, block).await.map_err(UpdateError::Flash)?;
             self.journal.count(0, 1);
         }
-        self.written += self.filled as u32;
-        (self.block, self.filled) = ([0xFF; BLOCK], 0);
+        self.transfer.written += self.transfer.filled as u32;
+        (self.transfer.block, self.transfer.filled) = ([0xFF; BLOCK], 0);
         Ok(())
     }
 }

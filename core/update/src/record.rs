@@ -41,6 +41,20 @@ pub enum Phase {
     Trial = 4,
 }
 
+impl Phase {
+    /// The phase with this code.
+    pub(crate) const fn decode(code: u8) -> Option<Self> {
+        Some(match code {
+            0 => Self::Idle,
+            1 => Self::Erasing,
+            2 => Self::Receiving,
+            3 => Self::Pending,
+            4 => Self::Trial,
+            _ => return None,
+        })
+    }
+}
+
 /// Numbers of operations, to predict when flash wears out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wear {
@@ -118,14 +132,8 @@ impl Record {
             return None;
         }
         let number = |field| u32::from_le_bytes(array(bytes, field));
-        let phase = match array(bytes, field::PHASE) {
-            [0] => Phase::Idle,
-            [1] => Phase::Erasing,
-            [2] => Phase::Receiving,
-            [3] => Phase::Pending,
-            [4] => Phase::Trial,
-            _ => return None,
-        };
+        let [phase] = array(bytes, field::PHASE);
+        let phase = Phase::decode(phase)?;
         let active = match array(bytes, field::ACTIVE) {
             [0] => Some(Bank::First),
             [1] => Some(Bank::Second),

@@ -7,7 +7,7 @@ use crate::flash::Mapped;
 use crate::journal::Journal;
 use crate::key::{Accept, KeyChange, Keys};
 use crate::key_id::KeyId;
-use crate::receiver::Receiver;
+use crate::receiver::{Receiver, Transfer};
 use crate::record::{Phase, Record};
 use crate::signature::Signed;
 use crate::tested::Tested;
@@ -82,7 +82,7 @@ impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Updater<'a, B, J> 
         self.journal.record(&erasing).await?;
         self.erase(0, bank).await?;
         self.journal.enter(Phase::Receiving).await?;
-        Ok(self.receiver(0, len))
+        Ok(self.proceed(Transfer::new(0, len)))
     }
 
     /// Continues an image after a reset, from the start of the page that was written last. `None` if none is being
@@ -101,7 +101,7 @@ impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Updater<'a, B, J> 
         let page = (written / B::ERASE_SIZE * B::ERASE_SIZE) as u32;
         // The last word may be torn. Later pages look erased, but may have been written with 0xFF.
         self.erase(page, end).await?;
-        Ok(Some(self.receiver(page, image_len)))
+        Ok(Some(self.proceed(Transfer::new(page, image_len))))
     }
 
     /// Makes the key of a signed key change the signing key.
@@ -124,12 +124,23 @@ impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Updater<'a, B, J> 
     }
 
     /// Bytes of the spare bank in whole pages.
-    fn bank(&self) -> u32 {
+    pub(crate) fn bank(&self) -> u32 {
         (self.spare.capacity() / B::ERASE_SIZE * B::ERASE_SIZE) as u32
     }
 
-    fn receiver(&mut self, received: u32, len: u32) -> Receiver<'_, B, J> {
-        Receiver::new(self.spare, self.journal, self.keys, self.parse, [received, len])
+    /// Goes on with a transfer that was paused. No other one has begun since.
+    pub(crate) fn proceed(&mut self, transfer: Transfer) -> Receiver<'_, B, J> {
+        Receiver::new(self.spare, self.journal, self.keys, self.parse, transfer)
+    }
+
+    /// The phase of the spare bank.
+    pub(crate) fn phase(&self) -> Phase {
+        self.journal.state().phase
+    }
+
+    /// The counter of the last confirmed image.
+    pub(crate) fn counter(&self) -> u32 {
+        self.journal.state().counter
     }
 
     async fn erase(&mut self, from: u32, to: u32) -> Result<(), UpdateError<B::Error>> {

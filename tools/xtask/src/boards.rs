@@ -44,6 +44,16 @@ impl Board {
     }
 }
 
+/// Builds the programs of the micro:bit.
+pub fn build_microbit() -> Result<(), Failure> {
+    MICROBIT.build()
+}
+
+/// The program that takes updates.
+pub fn microbit_update() -> PathBuf {
+    MICROBIT.elf().with_file_name("microbit-update")
+}
+
 /// Checks the format of each workspace, runs clippy, and builds it.
 pub fn check() -> Result<(), Failure> {
     for board in &ALL {

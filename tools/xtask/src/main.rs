@@ -27,6 +27,7 @@ mod symbols;
 mod test;
 mod timing;
 mod trace;
+mod updates;
 mod web;
 mod wheel;
 mod zoo;

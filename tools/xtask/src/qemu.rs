@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::firmware::{self, Firmware, Output};
 use crate::shell::{self, cargo, run as run_command, step};
-use crate::{Failure, boards, install, record};
+use crate::{Failure, boards, install, record, updates};
 
 /// Runs every program on every machine, then compares the keyword spotter with the host.
 pub fn run(overwrite_expected: bool) -> Result<(), Failure> {
@@ -22,6 +22,8 @@ pub fn run(overwrite_expected: bool) -> Result<(), Failure> {
         step(&firmware.what(), || compare_with_host(&firmware))?;
     }
     step("microbit on its serial line", || boards::microbit(overwrite_expected))?;
+    firmware::build_command_line()?;
+    step("microbit takes updates", updates::microbit)?;
     twin()
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::shell::{self, cargo, output_within, root, say, shown, step, stream};
 use crate::{
-    Failure, boards, book, c, estimate, firmware, hosts, icount, install, new, python, qemu, size, symbols, web,
+    Failure, boards, book, c, estimate, firmware, hosts, icount, install, new, python, qemu, size, symbols, updates,
+    web,
 };
 
 /// Time limit of the demo, which takes about two minutes with the builds of the firmware.
@@ -218,6 +219,7 @@ impl Total {
             self.check("no count of instructions has outgrown its record", icount::check);
         }
         self.check("microbit answers as recorded", || boards::microbit(false));
+        self.check("microbit takes signed updates, and refuses others", updates::microbit);
         self.check("the demo of README runs to its end, firmware and all", demo);
         // Last, because debug builds overwrite the others.
         self.check("every firmware holds its image once in a debug build", || {

@@ -8,6 +8,7 @@ pub mod demo;
 pub mod denoise;
 pub mod eval;
 pub mod export;
+pub mod flash;
 mod graph;
 pub mod import;
 pub mod inspect;

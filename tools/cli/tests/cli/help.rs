@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use super::board::{Faults, listen};
 use super::{Workplace, shipped};
 
 /// The commands that `--help` lists.
@@ -40,7 +41,14 @@ fn every_example_of_every_help_runs() {
         let help = here.succeed(&[&command, "--help"]);
         let examples = examples(&help);
         assert!(!examples.is_empty() && here.succeed(&[&command, "-h"]).contains(&examples[0]), "{command}: {help}");
+        if command == "flash" {
+            // The device of its example.
+            here.succeed(&["pack", "GRU_S.pb", "-o", "g.tgi", "--numeric", "f16", "--self-test"]);
+            here.succeed(&["sign", "g.tgi", "--key", "key.pem", "-o", "signed.tgi"]);
+            listen(&here, &[Faults { off_after: None, lost: &[] }]);
+        }
         for example in examples {
+            let example = example.replace("/dev/ttyACM0", "board.sock");
             assert!(example.starts_with(&format!("tidegate {command}")), "{example}");
             let done = Command::new("sh")
                 .args(["-c", &example])

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::board::{Faults, listen};
 use super::{Workplace, shipped};
 
 /// The page's examples, by the command above each.
@@ -43,7 +44,7 @@ fn difference(documented: &Value, found: &Value, place: &str) -> Option<String> 
 fn every_command_prints_the_documented_json() {
     let here = Workplace::new();
     let index = "speech_commands/index.csv";
-    let commands: [(&str, &[&str]); 22] = [
+    let commands: [(&str, &[&str]); 23] = [
         ("tidegate demo", &["demo", "--keep", "."]),
         ("tidegate import", &["import", "GRU_S.pb", "-o", "x.safetensors"]),
         ("tidegate pack", &["pack", "GRU_S.pb", "-o", "x.tgi", "--calibrate", index, "--evaluate", index]),
@@ -62,6 +63,7 @@ fn every_command_prints_the_documented_json() {
             "tidegate change-key",
             &["change-key", "new.pub.pem", "--root", "key.pem", "--serial", "1", "-o", "change.tgk"],
         ),
+        ("tidegate flash", &["flash", "tested.tgi", "--port", "board.sock"]),
         ("tidegate bench", &["bench", "gru_s.tgi", "--stream"]),
         ("tidegate bench --streams", &["bench", "gru_s.tgi", "--streams", "3", "--threads", "2"]),
         ("tidegate zoo", &["zoo"]),
@@ -78,6 +80,11 @@ fn every_command_prints_the_documented_json() {
     here.succeed(&["keygen", "new.pem"]);
     let documented = documented();
     for (name, args) in commands {
+        if name == "tidegate flash" {
+            here.succeed(&["pack", "GRU_S.pb", "-o", "g.tgi", "--numeric", "f16", "--self-test"]);
+            here.succeed(&["sign", "g.tgi", "--key", "key.pem", "-o", "tested.tgi"]);
+            listen(&here, &[Faults { off_after: None, lost: &[] }]);
+        }
         let (_, shape) = documented.iter().find(|(title, _)| title == name).unwrap_or_else(|| panic!("{name}"));
         let mut found = here.json(&[args, &["--json"]].concat());
         // The other fields are those of `tidegate inspect`.

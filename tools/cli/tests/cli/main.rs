@@ -2,12 +2,14 @@
 
 mod arch;
 mod bad_input;
+mod board;
 mod commands;
 mod cut_off;
 mod denoise;
 mod device;
 mod docs;
 mod evaluated;
+mod flash;
 mod help;
 mod hostile;
 mod integers;
@@ -16,6 +18,9 @@ mod json;
 mod labels;
 mod new;
 mod plot;
+#[path = "../../../../tests/update/flash.rs"]
+#[allow(dead_code, reason = "other tests cut its power")]
+mod ram;
 mod sensors;
 mod sign;
 mod streaming;
