@@ -77,8 +77,6 @@ fn a_session_takes_an_image_and_repeats_answers() {
     // Hello begins the numbers anew.
     refused(ask(90, Request::Finish), "no image is being received");
     assert_eq!(ask(92, Request::Run), Answer::Done);
-    drop(session);
-    drop(active);
     block_on(slots.switch()).unwrap();
     assert_eq!(crate::device::running(&mut slots).1, new);
     assert_eq!(off(slots).open().unwrap().boot(), Boot::Reverted, "nobody has confirmed it");

@@ -22,7 +22,7 @@ const NO_PYTHON: &str = "CI has no such framework; the file that it saves is amo
 const FRAGMENT: &str = "a fragment; core/README.md has the whole program";
 
 /// Page, language, check. Blocks of `text` are no code, and `equations_of_pages_are_those_of_the_code` reads `math`.
-const BLOCKS: [(&str, &str, Checked); 49] = [
+const BLOCKS: [(&str, &str, Checked); 50] = [
     ("README.md", "bash", By("tools/xtask/src/test.rs", "the demo of README")),
     ("README.md", "rust,ignore", Shown(FRAGMENT)),
     ("README.md", "sh", By(COMMANDS, "README.md")),
