@@ -1,11 +1,12 @@
 //! Writes the input files of the firmware programs `same_bits` and `icount` with the results that the host computes.
-//! `bundles FOLDER` creates a subfolder for each layout, and one with the updates of the micro:bit. `cargo xtask qemu` and `cargo xtask icount` call it. With
-//! `bundles FOLDER costs` the files are those of `cargo xtask costs`.
+//! `bundles FOLDER` creates a subfolder for each layout, and one with the updates of the micro:bit. `cargo xtask qemu` and
+//! `cargo xtask icount` call it. With `bundles FOLDER costs` the files are those of `cargo xtask costs`.
 
 mod costs;
 mod icount;
 mod same_bits;
 #[path = "../../firmware-examples/build/spotter.rs"]
+#[expect(dead_code, reason = "the build scripts of the firmware use the rest")]
 mod spotter;
 mod updates;
 
