@@ -31,8 +31,10 @@ impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Session<'a, B, J> 
         Self { updater, boot, model, transfer: None, last: None }
     }
 
-    /// Carries out a request. One with the number of the request before it is a repetition, and gets the same answer. After [`Answer::Done`] to [`Request::Run`], the firmware sends the answer, ends the session
-    /// and calls [`Slots::switch`](crate::Slots::switch).
+    /// Carries out a request. One with the number of the request before it is a repetition, and gets the same answer.
+    ///
+    /// After [`Answer::Done`] to [`Request::Run`], the firmware sends the answer, ends the session and calls
+    /// [`Slots::switch`](crate::Slots::switch).
     pub async fn answer(&mut self, number: u8, request: Request<'_>) -> Answer<'static> {
         if request == Request::Hello {
             // A sender begins with it, and its numbers begin anew.
