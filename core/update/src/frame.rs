@@ -4,8 +4,8 @@
 use cobs::{CobsEncoder, DecodeResult, DecoderState};
 use tidegate::internals::crc::Crc32;
 
-use crate::wire::BODY_BYTES;
-
+/// Most bytes of a body.
+pub(crate) const BODY_BYTES: usize = 134;
 const CRC_BYTES: usize = 4;
 const CONTENT_BYTES: usize = BODY_BYTES + CRC_BYTES;
 

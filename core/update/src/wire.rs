@@ -3,19 +3,17 @@
 //! number.
 
 use crate::bytes::array;
-use crate::frame::{self, FRAME_BYTES};
+use crate::frame::{self, BODY_BYTES, FRAME_BYTES};
 use crate::record::Phase;
 use crate::refusal::Refusal;
 use crate::slots::Boot;
 
 /// The version of the protocol that this build speaks.
 pub const VERSION: u8 = 1;
-/// Most bytes of an image in a block.
-pub const BLOCK_BYTES: usize = 128;
+/// Most bytes of an image in a block, beside the number, the kind and the offset.
+pub const BLOCK_BYTES: usize = BODY_BYTES - 6;
 /// Most bytes of a note.
 pub const NOTE_BYTES: usize = BLOCK_BYTES;
-/// Most bytes in a frame, without its checksum.
-pub(crate) const BODY_BYTES: usize = 6 + BLOCK_BYTES;
 
 /// What the sender asks of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
