@@ -80,7 +80,9 @@ impl Link {
 
     fn broken(&self, error: &std::io::Error) -> Failure {
         match error.kind() {
-            ErrorKind::UnexpectedEof => self.failed("the line was closed: connect the device and try again"),
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => {
+                self.failed("the line was closed: connect the device and try again")
+            }
             _ => self.failed(format!("{error}: connect the device and try again")),
         }
     }
