@@ -23,7 +23,7 @@ const SEED: [u8; 32] = [7; 32];
 /// As in `core/update/src/wire.rs`.
 const BLOCK_BYTES: usize = 128;
 
-/// What a sender sees.
+/// The output that a sender sees.
 struct Transcript {
     /// Lines of features, as the firmware has them.
     features: String,

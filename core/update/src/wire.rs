@@ -15,7 +15,7 @@ pub const BLOCK_BYTES: usize = BODY_BYTES - 6;
 /// Most bytes of a note.
 pub const NOTE_BYTES: usize = BLOCK_BYTES;
 
-/// What the sender asks of the device.
+/// A request of the sender to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
     /// Which model runs? The answer is [`Answer::About`].
@@ -41,7 +41,7 @@ pub enum Request<'a> {
     Run,
 }
 
-/// What the device answers.
+/// An answer of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer<'a> {
     /// The device.

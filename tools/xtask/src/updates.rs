@@ -93,7 +93,7 @@ impl Board {
         Ok(())
     }
 
-    /// What `tidegate flash` prints about an image.
+    /// Sends an image. Returns the output of `tidegate flash`.
     fn flash(&self, folder: &Path, name: &str) -> Result<String, Failure> {
         let mut flash = Command::new(firmware::workspace_target_dir().join("release/tidegate"));
         flash.current_dir(folder).args(["flash", &format!("{name}.tgi"), "--port"]).arg(&self.line);

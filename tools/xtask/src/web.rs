@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::firmware::{build_command_line, workspace_target_dir};
 use crate::hosts::HOST;
-use crate::shell::{self, about, cargo, root, run as run_command};
+use crate::shell::{self, about, cargo, root, run as run_command, shown, step, stream};
 use crate::{Failure, install};
 
 const FOLDER: &str = "tools/web";
@@ -66,8 +66,8 @@ pub fn run(pictures: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// As [`run`], with a command line tool that is built already, and for a moment of sound.
-pub fn check() -> Result<(), Failure> {
+/// As [`run`], with a command line tool that is built already, and for a moment of sound. Returns what the tests skip.
+pub fn check() -> Result<Vec<String>, Failure> {
     build()?;
     test(SHORT, false)
 }
@@ -113,7 +113,8 @@ fn runtime(to: &Path) -> Result<(), Failure> {
     run_command("the runtime", linker)
 }
 
-fn test(seconds: u32, pictures: bool) -> Result<(), Failure> {
+/// Returns the lines that say SKIP.
+fn test(seconds: u32, pictures: bool) -> Result<Vec<String>, Failure> {
     let command = |program: &str, arguments: &[&str]| {
         let mut command = Command::new(program);
         command
@@ -133,7 +134,14 @@ fn test(seconds: u32, pictures: bool) -> Result<(), Failure> {
     if pictures {
         tests.env("TIDEGATE_WEB_PICTURES", root().join("docs/web"));
     }
-    run_command("the package in Node, the page in Chromium", tests)
+    step("the package in Node, the page in Chromium", || {
+        let (typed, mut skipped) = (shown(&tests), Vec::new());
+        let succeeded = stream(tests, |line| {
+            shell::result(line);
+            skipped.extend(line.starts_with("SKIP ").then(|| line.to_owned()));
+        })?;
+        if succeeded { Ok(skipped) } else { Err(format!("`{typed}` failed")) }
+    })
 }
 
 /// Copies the files of a folder, without its folders.

@@ -49,7 +49,8 @@ pub struct Args {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let image = ImageBuffer::new(&read(&args.image)?);
-    let model = image.model().map_err(|error| Failure::of(&args.image, error))?.id().0;
+    let advice = |error| format!("{error}: pack the model and sign the image first");
+    let model = image.model().map_err(|error| Failure::of(&args.image, advice(error)))?.id().0;
     let signed = Signed::find(image.bytes()).map_err(|error| match error {
         TrustError::Unsigned => Failure::of(&args.image, format!("{error}: sign it with `tidegate sign`")),
         _ => Failure::of(&args.image, error),

@@ -18,7 +18,7 @@ type Device = Slots<Blocking<Part>, Blocking<Part>>;
 /// Pages of a bank, which holds the spotter in f32.
 const BANK: usize = 340;
 
-/// What goes wrong while the device is switched on.
+/// Faults while the device is switched on.
 #[derive(Clone, Copy, Default)]
 pub struct Faults {
     /// The number of the request after which the power is cut.
