@@ -14,7 +14,7 @@ import tidegate.keras as aware  # noqa: E402
 
 STEPS = 200
 SEEDS = int(os.environ.get("TIDEGATE_QAT_NETS", "12"))
-"""The issue asks for 1,000."""
+"""How many random networks are compared."""
 
 
 def drawn(seed):
@@ -61,13 +61,17 @@ def test_gradients_are_those_of_the_weights_of_the_image(numeric):
     rounded = model._round(aware._weights(net), [x], False)
     keras.ops.sum(keras.ops.square(model(x))).backward()
     upstream = 2 * model(x).detach()
-    through = [np.array(weight.value.grad) * rounded.passes[weight.path] for weight in net.weights]
+
+    def passed(weight):
+        return keras.ops.convert_to_numpy(weight.value.grad) * rounded.passes[weight.path]
+
+    through = [passed(weight) for weight in net.weights]
     for weight in net.weights:
         weight.value.grad = None
         weight.assign(rounded.weights[weight.path])
     (net(x) * upstream).sum().backward()
     for weight, expected in zip(net.weights, through, strict=True):
-        assert np.allclose(np.array(weight.value.grad) * rounded.passes[weight.path], expected, rtol=1e-5, atol=1e-6), weight.path
+        assert np.allclose(passed(weight), expected, rtol=1e-5, atol=1e-6), weight.path
         assert np.abs(expected).max() > 0
 
 

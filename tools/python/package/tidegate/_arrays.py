@@ -17,12 +17,12 @@ Named = list[tuple[str, Floats, bool]]
 
 
 def plain(x: Any) -> npt.NDArray[Any]:
-    """An array of any library with DLPack, the buffer protocol or `__array__`, without a copy if it is in memory."""
+    """An array of any library with DLPack, the buffer protocol or `__array__`, without a copy if it is in main memory."""
     if isinstance(x, np.ndarray):
         return x
-    # A tensor with gradients refuses DLPack.
-    if hasattr(x, "detach"):
-        x = x.detach()
+    # NumPy takes no tensor of PyTorch with gradients or on a GPU.
+    if hasattr(x, "detach") and hasattr(x, "cpu"):
+        x = x.detach().cpu()
     if hasattr(x, "__dlpack__") and not hasattr(x, "__array_interface__"):
         try:
             return np.from_dlpack(x)
