@@ -40,6 +40,8 @@ mod parity;
 mod parse_time;
 #[path = "../precise.rs"]
 mod precise;
+#[path = "../save_point.rs"]
+mod save_point;
 #[path = "../self_test.rs"]
 mod self_test;
 #[path = "../sequence.rs"]
