@@ -17,6 +17,8 @@ mod patch;
 mod plan;
 mod pool;
 mod sequence;
+#[cfg(feature = "tokio")]
+mod served;
 mod simd;
 mod step;
 mod stream;
@@ -30,6 +32,8 @@ pub use error::PackError;
 pub use isa::Isa;
 pub use model::{FusedModel, Scratch};
 pub use pool::{PoolError, StreamId, StreamPool};
+#[cfg(feature = "tokio")]
+pub use served::{Limits, PoolServer, ServeError, Served, ServedStream};
 pub use stream::Stream;
 #[cfg(feature = "threads")]
 pub use threads::ParScratch;

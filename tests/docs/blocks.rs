@@ -22,7 +22,7 @@ const NO_PYTHON: &str = "CI has no such framework; the file that it saves is amo
 const FRAGMENT: &str = "a fragment; core/README.md has the whole program";
 
 /// Page, language, check. Blocks of `text` are no code, and `equations_of_pages_are_those_of_the_code` reads `math`.
-const BLOCKS: [(&str, &str, Checked); 50] = [
+const BLOCKS: [(&str, &str, Checked); 52] = [
     ("README.md", "bash", By("tools/xtask/src/test.rs", "the demo of README")),
     ("README.md", "rust,ignore", Shown(FRAGMENT)),
     ("README.md", "sh", By(COMMANDS, "README.md")),
@@ -36,7 +36,9 @@ const BLOCKS: [(&str, &str, Checked); 50] = [
     ("docs/c.md", "c", By(C, "the program on {PAGE} runs")),
     ("docs/c.md", "sh", By(COMMANDS, "docs/c.md")),
     ("docs/denoise.md", "sh", By(COMMANDS, "docs/denoise.md")),
+    ("docs/hosts.md", "bash", By("cpu-fused/server/tests/clients.rs", "server")),
     ("docs/hosts.md", "rust", By("tests/support/lib.rs", "../../docs/hosts.md")),
+    ("docs/hosts.md", "rust,no_run", By("tests/support/lib.rs", "../../docs/hosts.md")),
     (
         "docs/integers.md",
         "rust,ignore",

@@ -295,9 +295,9 @@ def test_what_cannot_be_trained_is_an_error():
         aware.quantize(nn.Linear(4, 3), sample=torch.full((2, 4), float("nan")))
 
 
-def test_training_with_integers_wins_back_what_rounding_loses():
-    """The teacher's weights do not fit 4 bits. Training must take away half of the error that rounding them makes."""
-    torch.manual_seed(3)
+def won_back(seed):
+    """The mean squared error after training, in parts of that which rounding the weights to 4 bits makes."""
+    torch.manual_seed(seed)
     teacher, x, others = Gestures(), torch.randn(256, 20, 6), torch.randn(256, 20, 6)
     y, y_others = teacher(x).detach(), teacher(others).detach()
     module = aware.quantize(copy.deepcopy(teacher), "i4x16", sample=x)
@@ -307,14 +307,20 @@ def test_training_with_integers_wins_back_what_rounding_loses():
             return float((module.eval()(others) - y_others).square().mean())
 
     before = loss()
-    steps = 220
-    optimizer = torch.optim.Adam(module.parameters(), 5e-4)
+    steps = 440
+    optimizer = torch.optim.Adam(module.parameters(), 1e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for _ in range(steps):
         optimizer.zero_grad()
         (module.train()(x) - y).square().mean().backward()
         optimizer.step()
         schedule.step()
-    after = loss()
-    print(f"mean squared error before {before:.2e}, after {after:.2e}")
-    assert after < before / 2, (before, after)
+    return loss() / before
+
+
+def test_training_with_integers_wins_back_what_rounding_loses():
+    """The teacher's weights do not fit 4 bits. Training must take away half of the error that rounding them makes: in the
+    mean of four networks, because single ones differ much."""
+    rest = [won_back(seed) for seed in range(1, 5)]
+    print("what remains of the error:", rest)
+    assert np.mean(rest) < 0.5 and max(rest) < 1, rest

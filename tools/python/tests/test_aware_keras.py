@@ -75,12 +75,12 @@ def test_gradients_are_those_of_the_weights_of_the_image(numeric):
         assert np.abs(expected).max() > 0
 
 
-def test_fit_trains_with_integers_and_wins_back_what_rounding_loses(tmp_path):
-    keras.utils.set_random_seed(3)
-    layers = [keras.layers.Input((12, 6)), keras.layers.GRU(16), keras.layers.Dense(4)]
-    teacher = keras.Sequential(layers)
-    draw = np.random.default_rng(3)
-    x, others = (draw.standard_normal((512, 12, 6)).astype(np.float32) for _ in range(2))
+def trained(seed):
+    """A model after training, and its mean squared error in parts of that which rounding the weights to 4 bits makes."""
+    keras.utils.set_random_seed(seed)
+    teacher = keras.Sequential([keras.layers.Input((20, 6)), keras.layers.GRU(24), keras.layers.Dense(5)])
+    draw = np.random.default_rng(seed)
+    x, others = (draw.standard_normal((256, 20, 6)).astype(np.float32) for _ in range(2))
     y, y_others = teacher.predict(x, verbose=0), teacher.predict(others, verbose=0)
     model = aware.quantize(teacher, "i4x16", sample=x)
 
@@ -88,11 +88,19 @@ def test_fit_trains_with_integers_and_wins_back_what_rounding_loses(tmp_path):
         return float(np.mean(np.square(tidegate.pack(model).run_batch(others)[:, 0] - y_others)))
 
     before = loss()
-    model.compile(keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(5e-4, 200)), "mse")
-    model.fit(x, y, batch_size=64, epochs=25, verbose=0)
-    after = loss()
-    print(f"mean squared error before {before:.2e}, after {after:.2e}")
-    assert after < before / 2, (before, after)
+    model.compile(keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(1e-3, 440)), "mse")
+    model.fit(x, y, batch_size=256, epochs=440, verbose=0)
+    return teacher, model, loss() / before
+
+
+def test_fit_trains_with_integers_and_wins_back_what_rounding_loses(tmp_path):
+    """As for PyTorch: half of the error, in the mean of four networks."""
+    rest = []
+    for seed in range(1, 5):
+        teacher, model, left = trained(seed)
+        rest.append(left)
+    print("what remains of the error:", rest)
+    assert np.mean(rest) < 0.5 and max(rest) < 1, rest
     # The ranges are saved with the weights.
     model.save_weights(tmp_path / "a.weights.h5")
     other = aware.quantize(keras.models.clone_model(teacher), "i4x16")
