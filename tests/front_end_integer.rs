@@ -7,7 +7,7 @@ use tidegate::{
 };
 use tidegate_model::load::ImageBuffer;
 use tidegate_model::pack::pack;
-use tidegate_tests::front_end::{HELLO_EDGE, PRECISE, SMALL, damaged, frames, loud_and_quiet, signals};
+use tidegate_tests::front_end::{HELLO_EDGE, PRECISE, SMALL, damaged, drawn, frames, loud_and_quiet, signals};
 use tidegate_tests::random::Rng;
 use tidegate_tests::tolerance::worse;
 use tidegate_tests::twin_front_end::Twin;
@@ -33,24 +33,7 @@ fn every_bit_matches_the_twin_and_no_sum_overflows() {
     let (mut frames, mut options) = (0, [0; 4]);
     let rounds = if cfg!(debug_assertions) { 20 } else { 300 };
     for round in 0..rounds {
-        let fft_len: usize = rng.pick(&[256, 512, 1024, 2048]);
-        let mel_bands = 2 + rng.below(40) as u32;
-        let drawn = MfccSettings {
-            window_len: 2 + rng.below(3 * fft_len / 2) as u32,
-            stride_len: 65_536,
-            window: rng.pick(&[Window::Hann, Window::Rectangular, Window::Hamming]),
-            fft_len: fft_len as u32,
-            spectrum: rng.pick(&[Spectrum::Magnitude, Spectrum::Power]),
-            mel_bands,
-            coefficients: 1 + rng.below(mel_bands as usize) as u32,
-            lower_hz: rng.pick(&[0.0, 20.0, 133.5]),
-            upper_hz: rng.pick(&[3800.0, 8000.0]),
-            bins_per_rate: fft_len as u32,
-            corners: rng.pick(&[MelCorners::Exact, MelCorners::WholeBins]),
-            log_floor: rng.pick(&[1.0, 1e-12, 2.2e-16, 1e-37]),
-            first: rng.pick(&[First::Cepstrum, First::LogEnergy]),
-            ..HELLO_EDGE
-        };
+        let drawn = drawn(rng);
         let settings = match round {
             0 => HELLO_EDGE,
             1 => PRECISE,

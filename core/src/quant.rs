@@ -13,6 +13,7 @@ pub const MAX: i32 = 32767;
 pub type RowBlock = [i32; 9];
 
 /// The high word of the 64-bit product, rounded down.
+#[inline]
 pub const fn mulh(a: i32, b: i32) -> i32 {
     if NO_LONG_MULTIPLY { mulh_of_halves(a, b) } else { ((a as i64 * b as i64) >> 32) as i32 }
 }

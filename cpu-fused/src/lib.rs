@@ -5,6 +5,7 @@ mod arch;
 mod arenas;
 mod curves;
 mod error;
+mod front_end;
 mod integer;
 mod isa;
 mod kernels;
@@ -29,6 +30,7 @@ mod weight;
 mod windows;
 
 pub use error::PackError;
+pub use front_end::host_front_end;
 pub use isa::Isa;
 pub use model::{FusedModel, Scratch};
 pub use pool::{PoolError, StreamId, StreamPool};

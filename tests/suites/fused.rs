@@ -2,6 +2,8 @@
 
 #[path = "../fused.rs"]
 mod fused;
+#[path = "../fused_front_end.rs"]
+mod fused_front_end;
 #[path = "../fused_integer.rs"]
 mod fused_integer;
 #[path = "../fused_pool.rs"]

@@ -89,6 +89,28 @@ pub const SMALL: [MfccSettings; 2] = [
     MfccSettings { fft_len: 256, window_len: 100, bins_per_rate: 256, lead_frames: 2, ..HELLO_EDGE },
 ];
 
+/// Random settings. Some describe no front end.
+pub fn drawn(rng: &mut Rng) -> MfccSettings {
+    let fft_len: usize = rng.pick(&[256, 512, 1024, 2048]);
+    let mel_bands = 2 + rng.below(40) as u32;
+    MfccSettings {
+        window_len: 2 + rng.below(3 * fft_len / 2) as u32,
+        stride_len: 65_536,
+        window: rng.pick(&[Window::Hann, Window::Rectangular, Window::Hamming]),
+        fft_len: fft_len as u32,
+        spectrum: rng.pick(&[Spectrum::Magnitude, Spectrum::Power]),
+        mel_bands,
+        coefficients: 1 + rng.below(mel_bands as usize) as u32,
+        lower_hz: rng.pick(&[0.0, 20.0, 133.5]),
+        upper_hz: rng.pick(&[3800.0, 8000.0]),
+        bins_per_rate: fft_len as u32,
+        corners: rng.pick(&[MelCorners::Exact, MelCorners::WholeBins]),
+        log_floor: rng.pick(&[1.0, 1e-12, 2.2e-16, 1e-37]),
+        first: rng.pick(&[First::Cepstrum, First::LogEnergy]),
+        ..HELLO_EDGE
+    }
+}
+
 /// One of the `good` sections with up to four words changed. The first `settings` words are chosen more often than the
 /// tables after them. A new value is near the old one, random, the old one with a bit flipped, or one of `ends`.
 pub fn damaged(good: &[Vec<u8>], rng: &mut Rng, settings: usize, ends: &[u32]) -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! A front end as its image section describes it: the settings and the tables, in f32 or in integers.
 
 use super::frames::Frame;
+use super::integer::{Fft, Plain};
 use super::section::{FloatTables, field, read_settings};
 use super::settings::{FrontEndError, Method, MfccSettings};
 use super::{float, integer, micro};
@@ -50,10 +51,18 @@ impl<'a> Mfcc<'a> {
         if integer {
             let tables = Tables::Integer(ok!(integer::Tables::parse(payload, &settings)));
             return Ok(match settings.method {
-                Method::LogMel(_) => {
-                    Self { settings, tables, extract: log_mel_in_f32, integers: Some(log_mel_in_integers) }
-                }
-                _ => Self { settings, tables, extract: integer_in_f32, integers: Some(integer_in_integers) },
+                Method::LogMel(_) => Self {
+                    settings,
+                    tables,
+                    extract: log_mel_in_f32::<Plain>,
+                    integers: Some(log_mel_in_integers::<Plain>),
+                },
+                _ => Self {
+                    settings,
+                    tables,
+                    extract: integer_in_f32::<Plain>,
+                    integers: Some(integer_in_integers::<Plain>),
+                },
             });
         }
         if !HAS_FLOATS {
@@ -61,6 +70,17 @@ impl<'a> Mfcc<'a> {
         }
         let tables = Tables::Float(ok!(FloatTables::parse(payload, &settings)));
         Ok(Self { settings, tables, extract: float_in_f32, integers: None })
+    }
+
+    /// This front end with another FFT, if it has one in integers. The features have the same bits.
+    #[doc(hidden)]
+    pub fn with_fft<T: Fft>(self) -> Self {
+        let Tables::Integer(_) = self.tables else { return self };
+        let (extract, integers): (Extract, IntegerExtract) = match self.settings.method {
+            Method::LogMel(_) => (log_mel_in_f32::<T>, log_mel_in_integers::<T>),
+            _ => (integer_in_f32::<T>, integer_in_integers::<T>),
+        };
+        Self { extract, integers: Some(integers), ..self }
     }
 
     /// The settings of the section.
@@ -149,18 +169,20 @@ fn float_in_f32(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &
 }
 
 /// [`Mfcc::extract`] with tables of integers: each feature times the scale.
-fn integer_in_f32(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
+fn integer_in_f32<T: Fft>(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
     let Tables::Integer(tables) = &mfcc.tables else { return };
     let scale = f32::from_bits(tables.scale_bits);
-    integer::extract(&mfcc.settings, tables, frame, work, features.iter_mut(), |value| f32::from(value) * scale);
+    integer::extract::<T, _>(&mfcc.settings, tables, frame, work, features.iter_mut(), |value| {
+        f32::from(value) * scale
+    });
 }
 
 /// [`Mfcc::extract`] of [`Method::LogMel`] with tables of integers: each feature times the scale.
-fn log_mel_in_f32(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
+fn log_mel_in_f32<T: Fft>(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
     let Tables::Integer(tables) = &mfcc.tables else { return };
     let scale = f32::from_bits(tables.scale_bits);
     let made = |value| f32::from(value) * scale;
-    integer::extract_log_mel(&mfcc.settings, tables, frame, work, features.iter_mut(), made);
+    integer::extract_log_mel::<T, _>(&mfcc.settings, tables, frame, work, features.iter_mut(), made);
 }
 
 /// [`Mfcc::extract`] of [`Method::Micro`](super::Method::Micro): each feature times the scale.
@@ -171,15 +193,15 @@ fn micro_in_f32(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &
 }
 
 /// [`IntegerMfcc::extract`] of MFCCs.
-fn integer_in_integers(mfcc: &IntegerMfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [i16]) {
+fn integer_in_integers<T: Fft>(mfcc: &IntegerMfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [i16]) {
     let Tables::Integer(tables) = &mfcc.tables else { return };
-    integer::extract(&mfcc.settings, tables, frame, work, features.iter_mut(), |value| value);
+    integer::extract::<T, _>(&mfcc.settings, tables, frame, work, features.iter_mut(), |value| value);
 }
 
 /// [`IntegerMfcc::extract`] of [`Method::LogMel`].
-fn log_mel_in_integers(mfcc: &IntegerMfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [i16]) {
+fn log_mel_in_integers<T: Fft>(mfcc: &IntegerMfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [i16]) {
     let Tables::Integer(tables) = &mfcc.tables else { return };
-    integer::extract_log_mel(&mfcc.settings, tables, frame, work, features.iter_mut(), |value| value);
+    integer::extract_log_mel::<T, _>(&mfcc.settings, tables, frame, work, features.iter_mut(), |value| value);
 }
 
 /// [`IntegerMfcc::extract`] of [`Method::Micro`](super::Method::Micro).

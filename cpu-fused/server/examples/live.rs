@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use tidegate::{Detector, FrontEnd, ImageBytes, Model};
-use tidegate_fused::{FusedModel, Stream, StreamPool};
+use tidegate_fused::{FusedModel, Stream, StreamPool, host_front_end};
 
 /// Most streams of a call.
 const BATCH: usize = 256;
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = vec![0_u64; image.len().div_ceil(8)];
     bytemuck::cast_slice_mut(&mut words)[..image.len()].copy_from_slice(&image);
     let model = Model::parse(ImageBytes::new(&bytemuck::cast_slice(&words)[..image.len()])?)?;
-    let mfcc = model.front_end().ok_or("the image has no front end")?;
+    let mfcc = &host_front_end(model.front_end().ok_or("the image has no front end")?);
     let detector = model.detector().ok_or("the image has no detector")?;
     let settings = mfcc.settings();
     let hop = settings.stride_len as usize;

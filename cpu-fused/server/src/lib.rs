@@ -25,7 +25,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tidegate::{DetectorSettings, ImageBytes, Mfcc, Model};
-use tidegate_fused::{FusedModel, PoolServer};
+use tidegate_fused::{FusedModel, PoolServer, host_front_end};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
@@ -92,7 +92,7 @@ impl Server {
         let bytes = ImageBytes::new(bytes).map_err(|error| invalid(error.to_string()))?;
         let model = Model::parse(bytes).map_err(|error| invalid(error.to_string()))?;
         let lacks = |part: &str| invalid(format!("the image has no {part}: pack it with --front-end and --detector"));
-        let mfcc = *model.front_end().ok_or_else(|| lacks("front end"))?;
+        let mfcc = host_front_end(model.front_end().ok_or_else(|| lacks("front end"))?);
         let detector = *model.detector().ok_or_else(|| lacks("detector"))?;
         let pool = PoolServer::start(&FusedModel::new(&model), limits.pool)?;
         let listener = Listener { model, mfcc, detector };

@@ -70,6 +70,7 @@ macro_rules! proven {
 }
 
 mod curves_avx2;
+pub mod front_end;
 mod integers_avx2;
 mod integers_avx512;
 mod tanh_avx512;

@@ -48,6 +48,14 @@ pub fn stream_features(mfcc: &Mfcc<'_>, sounds: &[Vec<i16>], plan: &StreamPlan) 
     features_of(mfcc, plan.samples() as usize, &mut plan.pieces().map(|piece| sound(piece, sounds)))
 }
 
+/// The front end with the kernels of this host, which give the same bits.
+fn on_host<'a>(mfcc: &Mfcc<'a>) -> Mfcc<'a> {
+    #[cfg(feature = "fused")]
+    return tidegate_fused::host_front_end(mfcc);
+    #[cfg(not(feature = "fused"))]
+    *mfcc
+}
+
 /// The features of a signal of `len` samples, given piece by piece.
 fn features_of(
     mfcc: &Mfcc<'_>,
@@ -56,7 +64,7 @@ fn features_of(
 ) -> Result<Vec<f32>, RunError> {
     check_room(frame_count(mfcc, len), mfcc.settings().coefficients as usize)?;
     let mut memory = vec![0; mfcc.memory_words()];
-    let mut front_end = FrontEnd::new(mfcc, &mut memory).expect("the memory has the front end's own length");
+    let mut front_end = FrontEnd::new(&on_host(mfcc), &mut memory).expect("the memory has the front end's own length");
     let mut all = Vec::new();
     for piece in pieces {
         let mut rest = &*piece;
@@ -329,12 +337,13 @@ enum Ears<'a, 'b> {
 impl<'a, 'b> Ears<'a, 'b> {
     fn new(model: &Model<'_>, mfcc: &Mfcc<'a>, memory: &'b mut [u32]) -> Self {
         const LEN: &str = "the memory has the front end's own length";
+        let mfcc = on_host(mfcc);
         match mfcc.integer() {
             Some(integer) if model.numeric().is_integer() && mfcc.scale() == Some(model.input_scale()) => {
                 let front_end = IntegerFrontEnd::new(&integer, memory).expect(LEN);
                 Self::Integer { front_end, posteriors: vec![0; model.output_size()] }
             }
-            _ => Self::Float(FrontEnd::new(mfcc, memory).expect(LEN)),
+            _ => Self::Float(FrontEnd::new(&mfcc, memory).expect(LEN)),
         }
     }
 

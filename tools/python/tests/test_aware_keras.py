@@ -88,8 +88,8 @@ def trained(seed):
         return float(np.mean(np.square(tidegate.pack(model).run_batch(others)[:, 0] - y_others)))
 
     before = loss()
-    model.compile(keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(1e-3, 440)), "mse")
-    model.fit(x, y, batch_size=256, epochs=440, verbose=0)
+    model.compile(keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(1e-3, 1000)), "mse")
+    model.fit(x, y, batch_size=256, epochs=1000, verbose=0)
     return teacher, model, loss() / before
 
 

@@ -21,7 +21,8 @@ pub struct Circle<'a> {
 
 impl Circle<'_> {
     /// cos and sin of 2π `index` / points, in units of 2^-31.
-    fn at(self, index: usize) -> [i32; 2] {
+    #[inline]
+    pub fn at(self, index: usize) -> [i32; 2] {
         let rest = index & self.quarter.wrapping_sub(1);
         let sine = |index: usize| self.sines.get(index).map_or(0, |&word| i32::from_le_bytes(word));
         let (sin, cos) = (sine(rest), sine(self.quarter - rest));
@@ -40,44 +41,84 @@ fn turned([re, im]: Complex, [cos, sin]: [i32; 2]) -> Complex {
     [mulh(re, cos).wrapping_add(mulh(im, sin)), mulh(im, cos).wrapping_sub(mulh(re, sin))]
 }
 
+#[inline]
 fn halved([re, im]: Complex) -> Complex {
     [re >> 1, im >> 1]
 }
 
+#[inline]
 fn sum([a, b]: Complex, [c, d]: Complex) -> Complex {
     [a.wrapping_add(c), b.wrapping_add(d)]
 }
 
+#[inline]
 fn difference([a, b]: Complex, [c, d]: Complex) -> Complex {
     [a.wrapping_sub(c), b.wrapping_sub(d)]
 }
 
-/// The FFT of half as many points as the circle has, divided by their number, in place. The points are in bit-reversed
-/// order.
-pub fn fft(points: &mut [Complex], circle: Circle<'_>) {
-    let count = points.len();
-    let mut quarter = 1;
-    if count.trailing_zeros() & 1 == 1 {
-        for [a, b] in points.as_chunks_mut().0 {
-            [*a, *b] = [halved(sum(*a, *b)), halved(difference(*a, *b))];
-        }
-        quarter = 2;
+/// A way to compute spectra. All ways give the same bits.
+pub trait Fft {
+    /// Whether [`magnitudes`](Self::magnitudes) computes several at once.
+    const WIDE: bool = false;
+
+    /// Computes the FFT of half as many points as the circle has, divided by their number, in place. The points are in
+    /// bit-reversed order.
+    fn fft(points: &mut [Complex], circle: Circle<'_>);
+
+    /// The [`magnitude`](super::magnitude) of the [`bin`] at `first` and of those after it.
+    fn magnitudes(_points: &[Complex], _circle: Circle<'_>, _first: usize) -> [u32; SEVERAL] {
+        [0; SEVERAL]
     }
-    while quarter < count {
-        // Shift from an index within the stage to an index on the circle.
-        let step = count.trailing_zeros() - quarter.trailing_zeros() - 1;
-        for k in 0..quarter {
-            let points = points.get_mut(k..).unwrap_or_default();
-            if k == 0 {
-                quads(points, quarter, |[a, b, c, d]| [halved(a), halved(b), halved(c), halved(d)]);
-                continue;
-            }
-            let angle = k << step;
-            let [once, twice, thrice] = [circle.at(angle), circle.at(2 * angle), circle.at(3 * angle)];
-            quads(points, quarter, |[a, b, c, d]| [halved(a), turned(b, once), turned(c, twice), turned(d, thrice)]);
+}
+
+/// Bins that [`Fft::magnitudes`] computes at once.
+pub const SEVERAL: usize = 8;
+
+/// [`Fft`] on every target.
+#[derive(Debug)]
+pub struct Plain;
+
+impl Fft for Plain {
+    fn fft(points: &mut [Complex], circle: Circle<'_>) {
+        let mut quarter = first_stage(points);
+        while quarter < points.len() {
+            stage(points, circle, quarter);
+            quarter *= 4;
         }
-        quarter *= 4;
     }
+}
+
+/// Combines pairs of points, unless stages of four points suffice. Returns the distance of the points that the next stage
+/// combines.
+pub fn first_stage(points: &mut [Complex]) -> usize {
+    if points.len().trailing_zeros() & 1 == 0 {
+        return 1;
+    }
+    for [a, b] in points.as_chunks_mut().0 {
+        [*a, *b] = [halved(sum(*a, *b)), halved(difference(*a, *b))];
+    }
+    2
+}
+
+/// Combines points at distances of `quarter`.
+pub fn stage(points: &mut [Complex], circle: Circle<'_>, quarter: usize) {
+    let step = stride(points.len(), quarter);
+    for k in 0..quarter {
+        let points = points.get_mut(k..).unwrap_or_default();
+        if k == 0 {
+            quads(points, quarter, |[a, b, c, d]| [halved(a), halved(b), halved(c), halved(d)]);
+            continue;
+        }
+        let angle = k << step;
+        let [once, twice, thrice] = [circle.at(angle), circle.at(2 * angle), circle.at(3 * angle)];
+        quads(points, quarter, |[a, b, c, d]| [halved(a), turned(b, once), turned(c, twice), turned(d, thrice)]);
+    }
+}
+
+/// Shift from an index within a stage to an index on the circle.
+#[inline]
+pub fn stride(points: usize, quarter: usize) -> u32 {
+    points.trailing_zeros() - quarter.trailing_zeros() - 1
 }
 
 /// Combines each group of four points at a distance of `quarter`, after `turned` has rotated and halved them. The

@@ -8,7 +8,7 @@ pub const LN_MAX_ERROR: f64 = 1.8e-5;
 const LN_2: i32 = 11_629_080;
 
 /// Number of CORDIC rotations of [`magnitude`].
-const TURNS: u32 = 7;
+pub const TURNS: u32 = 7;
 /// The natural logarithm of the gain of [`magnitude`]: Σ ln(1 + 2^-2k) / 2 for k from 1 to [`TURNS`].
 pub const LN_GAIN: i32 = 2_553_930;
 /// Largest error of `magnitude`, relative and in units; the latter comes from shifts that round down.
@@ -47,6 +47,7 @@ const fn steps() -> [u32; STEPS as usize + 1] {
 }
 
 /// ln(`value` · 2^`exponent`) for a nonzero `value`.
+#[inline]
 pub fn ln(value: u64, exponent: i32) -> i32 {
     let zeros = value.leading_zeros();
     let mantissa = (value << (zeros & 63) >> (63 - STEP_BITS - PART_BITS)) as u32;

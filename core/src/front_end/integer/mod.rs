@@ -22,14 +22,16 @@ mod section;
 #[cfg(feature = "libm")]
 mod tables;
 
-pub use log::{LN_MAX_ERROR, MAGNITUDE_MAX_ERROR};
+pub use fft::{Circle, Complex, Fft, Plain, SEVERAL, bin, first_stage, stage, stride};
+pub use log::{LN_MAX_ERROR, MAGNITUDE_MAX_ERROR, TURNS};
 pub(super) use section::Tables;
+
+use core::marker::PhantomData;
 
 use super::frames::Frame;
 use super::section::Halves;
 use super::settings::{First, MfccSettings, Spectrum};
 use crate::quant::{NO_LONG_MULTIPLY, mulh, saturate};
-use fft::{Circle, Complex, bin, fft};
 use log::{LN_GAIN, ln, magnitude};
 use section::{EMPHASIS_BITS, LogMelWords, ONE};
 
@@ -37,7 +39,7 @@ use section::{EMPHASIS_BITS, LogMelWords, ONE};
 const GUARD_BITS: u32 = 10;
 
 /// Computes the features of a frame, each converted to an `F`.
-pub(super) fn extract<'f, F: 'f>(
+pub(super) fn extract<'f, T: Fft, F: 'f>(
     settings: &MfccSettings,
     tables: &Tables<'_>,
     frame: Frame<'_>,
@@ -47,7 +49,7 @@ pub(super) fn extract<'f, F: 'f>(
 ) {
     let Some((points, bands)) = split(settings, work) else { return };
     let shift = window(tables.window, settings.heard_len(), frame, points);
-    let spectrum = Bins::new(points, settings, tables);
+    let spectrum = Bins::<T>::new(points, settings, tables);
     let points_log = settings.fft_len.trailing_zeros() as i32;
     if settings.first == First::LogEnergy {
         let scale = if settings.spectrum == Spectrum::Power { points_log } else { 2 * points_log };
@@ -73,7 +75,7 @@ pub(super) fn extract<'f, F: 'f>(
 }
 
 /// Computes the features of a frame of [`Method::LogMel`](super::Method::LogMel), each converted to an `F`.
-pub(super) fn extract_log_mel<'f, F: 'f>(
+pub(super) fn extract_log_mel<'f, T: Fft, F: 'f>(
     settings: &MfccSettings,
     tables: &Tables<'_>,
     frame: Frame<'_>,
@@ -83,7 +85,7 @@ pub(super) fn extract_log_mel<'f, F: 'f>(
 ) {
     let Some((points, bands)) = split(settings, work) else { return };
     let shift = emphasized_window(tables, settings.heard_len(), frame, points);
-    let spectrum = Bins::new(points, settings, tables);
+    let spectrum = Bins::<T>::new(points, settings, tables);
     let exponent = settings.fft_len.trailing_zeros() as i32 - 60 - 2 * shift;
     spectrum.mel(Spectrum::Power, tables, bands, |sum| log_of(sum, exponent, 0, tables.log_floor));
     let &LogMelWords { gain, offset, middle, most, .. } = &tables.log_mel;
@@ -97,23 +99,27 @@ pub(super) fn extract_log_mel<'f, F: 'f>(
 }
 
 /// The points of the FFT and the mel bands.
+#[inline]
 fn split<'w>(settings: &MfccSettings, work: &'w mut [u32]) -> Option<(&'w mut [Complex], &'w mut [i32])> {
     let (points, bands) = work.split_at_mut_checked(settings.fft_len as usize)?;
     let points: &mut [i32] = bytemuck::must_cast_slice_mut(points);
     Some((points.as_chunks_mut().0, bytemuck::must_cast_slice_mut(bands)))
 }
 
+#[inline]
 fn rounded(start: i32, sum: i32) -> i16 {
     saturate(start.wrapping_add(sum) >> GUARD_BITS)
 }
 
 /// The greater of the floor and ln(`sum` · 2^`exponent`) - `gain`.
+#[inline]
 fn log_of(sum: u64, exponent: i32, gain: i32, floor: i32) -> i32 {
     if sum == 0 { floor } else { ln(sum, exponent).wrapping_sub(gain).max(floor) }
 }
 
 /// Shifts the used samples left as far as the loudest permits, multiplies them by the window, and stores them. Returns
 /// the shift.
+#[inline]
 fn window(weights: Halves<'_>, heard_len: usize, frame: Frame<'_>, points: &mut [Complex]) -> i32 {
     // The bits that differ from the sign; one more is reserved for the sign.
     let mut bits = 0_i16;
@@ -206,17 +212,18 @@ pub(super) fn in_reversed_places<P: Copy>(points: &mut [P], made: impl Fn(P) -> 
 }
 
 /// The result of the FFT.
-struct Bins<'p, 'a> {
+struct Bins<'p, 'a, T> {
     points: &'p mut [Complex],
     circle: Circle<'a>,
+    by: PhantomData<T>,
 }
 
-impl<'p, 'a> Bins<'p, 'a> {
+impl<'p, 'a, T: Fft> Bins<'p, 'a, T> {
     /// Transforms points in bit-reversed order.
     fn new(points: &'p mut [Complex], settings: &MfccSettings, tables: &Tables<'a>) -> Self {
         let circle = Circle { sines: tables.sines, quarter: settings.fft_len as usize / 4 };
-        fft(points, circle);
-        Self { points, circle }
+        T::fft(points, circle);
+        Self { points, circle, by: PhantomData }
     }
 
     /// The sum of the squares of every bin.
@@ -235,18 +242,27 @@ impl<'p, 'a> Bins<'p, 'a> {
         let edge = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes) as usize;
         let mut edges = tables.edges.iter().map(edge);
         let (mut place, mut weights) = (edges.next().unwrap_or(0), tables.weights.iter());
+        // The sizes of the bins before `until`.
+        let (mut sizes, mut until) = ([0; SEVERAL], 0);
         let mut share = |end: usize| {
             let (mut falling, mut all) = (0_u64, 0_u64);
             while place < end {
                 let weight = weights.next().map_or(0, |&weight| u16::from_le_bytes(weight));
-                let value = bin(self.points, self.circle, place);
                 let (weighted, size) = match of_bin {
                     Spectrum::Magnitude => {
-                        let size = magnitude(value);
+                        let size = if T::WIDE {
+                            if place >= until {
+                                sizes = T::magnitudes(self.points, self.circle, place);
+                                until = place + SEVERAL;
+                            }
+                            sizes.get(place + SEVERAL - until).copied().unwrap_or(0)
+                        } else {
+                            magnitude(bin(self.points, self.circle, place))
+                        };
                         (product(size, weight), u64::from(size) * u64::from(ONE))
                     }
                     Spectrum::Power => {
-                        let size = power(value);
+                        let size = power(bin(self.points, self.circle, place));
                         (share_of(size, weight), size)
                     }
                 };
@@ -265,12 +281,14 @@ impl<'p, 'a> Bins<'p, 'a> {
 }
 
 /// re² + im²
+#[inline]
 fn power([re, im]: Complex) -> u64 {
     square(re.unsigned_abs()).wrapping_add(square(im.unsigned_abs()))
 }
 
 // A 64-bit product is a function call on Armv6-M. There the same product is computed from halves.
 
+#[inline]
 fn square(x: u32) -> u64 {
     if NO_LONG_MULTIPLY {
         let (high, low) = (x >> 16, x & 0xffff);
@@ -281,6 +299,7 @@ fn square(x: u32) -> u64 {
     }
 }
 
+#[inline]
 pub(super) fn product(x: u32, weight: u16) -> u64 {
     let weight = u32::from(weight);
     if NO_LONG_MULTIPLY {
@@ -291,6 +310,7 @@ pub(super) fn product(x: u32, weight: u16) -> u64 {
 }
 
 /// `x` · `weight` / 2^15, rounded down.
+#[inline]
 fn share_of(x: u64, weight: u16) -> u64 {
     (product((x >> 32) as u32, weight) << 17).wrapping_add(product(x as u32, weight) >> 15)
 }
