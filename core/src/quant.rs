@@ -13,7 +13,8 @@ pub const MAX: i32 = 32767;
 pub type RowBlock = [i32; 9];
 
 /// The high word of the 64-bit product, rounded down.
-#[inline]
+// Firmware is small only if this is a function, and fast on hosts only if other crates see it.
+#[cfg_attr(not(target_os = "none"), inline)]
 pub const fn mulh(a: i32, b: i32) -> i32 {
     if NO_LONG_MULTIPLY { mulh_of_halves(a, b) } else { ((a as i64 * b as i64) >> 32) as i32 }
 }

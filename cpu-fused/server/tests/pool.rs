@@ -21,7 +21,7 @@ fn mixed(seed: usize) -> u64 {
 }
 
 fn frame(size: usize, stream: usize, step: usize) -> Vec<f32> {
-    (0..size).map(|k| mixed(1_000_003 * stream + 1009 * step + k) as u16 as f32 / 32768.0 - 1.0).collect()
+    (0..size).map(|k| f32::from(mixed(1_000_003 * stream + 1009 * step + k) as u16) / 32768.0 - 1.0).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -39,11 +39,11 @@ async fn tasks_that_join_wait_reset_and_leave_have_the_bits_of_a_stream_alone() 
             let mut alone = model.stream();
             let mut expected = vec![0.0; outputs];
             for step in 0..40 {
-                if mixed(77 * task + step) % 16 == 0 {
+                if mixed(77 * task + step).is_multiple_of(16) {
                     stream.reset().unwrap();
                     alone.reset();
                 }
-                if mixed(99 * task + step) % 4 == 0 {
+                if mixed(99 * task + step).is_multiple_of(4) {
                     sleep(Duration::from_micros(mixed(task + step) % 900)).await;
                 }
                 let x = frame(inputs, task, step);

@@ -43,8 +43,8 @@ pub struct Size {
     #[serde(skip)]
     stack_of_step: Option<u64>,
     /// Instructions of a verification, if the program prints them.
-    #[serde(skip)]
-    instructions: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    verification_instructions: Option<u64>,
 }
 
 /// Measures every program, then prints, records or compares.
@@ -140,7 +140,7 @@ fn of(machine: &Machine, name: &str, path: &Path, run: &Output) -> Result<Size, 
         ram_bytes: section(".data") + section(".bss") + section(".uninit"),
         stack_bytes: run.stack_bytes.into(),
         stack_of_step: run.stack_of_step.map(u64::from),
-        instructions: run.instructions.map(u64::from),
+        verification_instructions: run.instructions.map(u64::from),
     })
 }
 
@@ -153,10 +153,13 @@ pub fn compare(found: &Size) -> Result<(), Failure> {
         .find(|size| size.key() == found.key())
         .ok_or_else(|| format!("{} has no {}", path.display(), found.key().join(" ")))?;
     let mut grown = Vec::new();
+    if found.figures().len() != recorded.figures().len() {
+        return Err(format!("{} has other figures of {}", path.display(), found.firmware));
+    }
     for ((what, found), (_, recorded)) in found.figures().into_iter().zip(recorded.figures()) {
-        eprintln!("    {what:7} {found:7} bytes, recorded {recorded:7}");
+        eprintln!("    {what:12} {found:8}, recorded {recorded:8}");
         if outgrown(found, recorded) {
-            grown.push(format!("{what} has {found} bytes, the record has {recorded}"));
+            grown.push(format!("{what} is {found}, the record has {recorded}"));
         }
     }
     for (what, bytes, bound) in found.bounds() {
@@ -198,18 +201,20 @@ impl Size {
         };
         bounds.extend(self.stack_of_step.map(|bytes| (what, bytes, most)));
         let verification = "instructions of verifying an image of 88 KB";
-        bounds.extend(self.instructions.map(|count| (verification, count, VERIFICATION)));
+        bounds.extend(self.verification_instructions.map(|count| (verification, count, VERIFICATION)));
         bounds
     }
 
-    fn figures(&self) -> [(&'static str, u64); 5] {
-        [
+    /// Bytes, and instructions.
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let bytes = [
             ("text", self.text_bytes),
             ("rodata", self.rodata_bytes),
             ("weights", self.weight_bytes),
             ("ram", self.ram_bytes),
             ("stack", self.stack_bytes),
-        ]
+        ];
+        bytes.into_iter().chain(self.verification_instructions.map(|count| ("verification", count))).collect()
     }
 }
 

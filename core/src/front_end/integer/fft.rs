@@ -21,7 +21,7 @@ pub struct Circle<'a> {
 
 impl Circle<'_> {
     /// cos and sin of 2π `index` / points, in units of 2^-31.
-    #[inline]
+    #[cfg_attr(not(target_os = "none"), inline)]
     pub fn at(self, index: usize) -> [i32; 2] {
         let rest = index & self.quarter.wrapping_sub(1);
         let sine = |index: usize| self.sines.get(index).map_or(0, |&word| i32::from_le_bytes(word));
@@ -41,17 +41,14 @@ fn turned([re, im]: Complex, [cos, sin]: [i32; 2]) -> Complex {
     [mulh(re, cos).wrapping_add(mulh(im, sin)), mulh(im, cos).wrapping_sub(mulh(re, sin))]
 }
 
-#[inline]
 fn halved([re, im]: Complex) -> Complex {
     [re >> 1, im >> 1]
 }
 
-#[inline]
 fn sum([a, b]: Complex, [c, d]: Complex) -> Complex {
     [a.wrapping_add(c), b.wrapping_add(d)]
 }
 
-#[inline]
 fn difference([a, b]: Complex, [c, d]: Complex) -> Complex {
     [a.wrapping_sub(c), b.wrapping_sub(d)]
 }
@@ -116,7 +113,6 @@ pub fn stage(points: &mut [Complex], circle: Circle<'_>, quarter: usize) {
 }
 
 /// Shift from an index within a stage to an index on the circle.
-#[inline]
 pub fn stride(points: usize, quarter: usize) -> u32 {
     points.trailing_zeros() - quarter.trailing_zeros() - 1
 }

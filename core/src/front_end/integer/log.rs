@@ -47,7 +47,6 @@ const fn steps() -> [u32; STEPS as usize + 1] {
 }
 
 /// ln(`value` · 2^`exponent`) for a nonzero `value`.
-#[inline]
 pub fn ln(value: u64, exponent: i32) -> i32 {
     let zeros = value.leading_zeros();
     let mantissa = (value << (zeros & 63) >> (63 - STEP_BITS - PART_BITS)) as u32;

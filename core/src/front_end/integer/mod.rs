@@ -99,27 +99,23 @@ pub(super) fn extract_log_mel<'f, T: Fft, F: 'f>(
 }
 
 /// The points of the FFT and the mel bands.
-#[inline]
 fn split<'w>(settings: &MfccSettings, work: &'w mut [u32]) -> Option<(&'w mut [Complex], &'w mut [i32])> {
     let (points, bands) = work.split_at_mut_checked(settings.fft_len as usize)?;
     let points: &mut [i32] = bytemuck::must_cast_slice_mut(points);
     Some((points.as_chunks_mut().0, bytemuck::must_cast_slice_mut(bands)))
 }
 
-#[inline]
 fn rounded(start: i32, sum: i32) -> i16 {
     saturate(start.wrapping_add(sum) >> GUARD_BITS)
 }
 
 /// The greater of the floor and ln(`sum` · 2^`exponent`) - `gain`.
-#[inline]
 fn log_of(sum: u64, exponent: i32, gain: i32, floor: i32) -> i32 {
     if sum == 0 { floor } else { ln(sum, exponent).wrapping_sub(gain).max(floor) }
 }
 
 /// Shifts the used samples left as far as the loudest permits, multiplies them by the window, and stores them. Returns
 /// the shift.
-#[inline]
 fn window(weights: Halves<'_>, heard_len: usize, frame: Frame<'_>, points: &mut [Complex]) -> i32 {
     // The bits that differ from the sign; one more is reserved for the sign.
     let mut bits = 0_i16;
@@ -195,19 +191,25 @@ fn store(
 /// points is a power of two.
 #[inline(always)]
 pub(super) fn in_reversed_places<P: Copy>(points: &mut [P], made: impl Fn(P) -> P) {
-    let unused = points.len().leading_zeros() + 1;
-    for index in 0..points.len() {
-        let reversed = index.reverse_bits().wrapping_shr(unused);
-        if index > reversed {
-            continue;
-        }
-        // `swap` would contain a panic.
-        let (Some(&point), Some(&other)) = (points.get(index), points.get(reversed)) else { return };
-        for (place, point) in [(reversed, point), (index, other)] {
-            if let Some(to) = points.get_mut(place) {
-                *to = made(point);
+    let count = points.len();
+    let mut reversed = 0;
+    for index in 0..count {
+        if index <= reversed {
+            // `swap` would contain a panic.
+            let (Some(&point), Some(&other)) = (points.get(index), points.get(reversed)) else { return };
+            for (place, point) in [(reversed, point), (index, other)] {
+                if let Some(to) = points.get_mut(place) {
+                    *to = made(point);
+                }
             }
         }
+        let next = index + 1;
+        reversed = if cfg!(any(target_arch = "x86", target_arch = "x86_64")) {
+            // No instruction reverses bits. Counting on flips low bits up to a zero, and high bits of the reverse.
+            reversed ^ count.wrapping_sub(count.wrapping_shr(next.trailing_zeros() + 1))
+        } else {
+            next.reverse_bits().wrapping_shr(count.leading_zeros() + 1)
+        };
     }
 }
 
@@ -281,14 +283,12 @@ impl<'p, 'a, T: Fft> Bins<'p, 'a, T> {
 }
 
 /// re² + im²
-#[inline]
 fn power([re, im]: Complex) -> u64 {
     square(re.unsigned_abs()).wrapping_add(square(im.unsigned_abs()))
 }
 
 // A 64-bit product is a function call on Armv6-M. There the same product is computed from halves.
 
-#[inline]
 fn square(x: u32) -> u64 {
     if NO_LONG_MULTIPLY {
         let (high, low) = (x >> 16, x & 0xffff);
@@ -299,7 +299,7 @@ fn square(x: u32) -> u64 {
     }
 }
 
-#[inline]
+#[cfg_attr(not(target_os = "none"), inline)]
 pub(super) fn product(x: u32, weight: u16) -> u64 {
     let weight = u32::from(weight);
     if NO_LONG_MULTIPLY {
@@ -310,7 +310,6 @@ pub(super) fn product(x: u32, weight: u16) -> u64 {
 }
 
 /// `x` · `weight` / 2^15, rounded down.
-#[inline]
 fn share_of(x: u64, weight: u16) -> u64 {
     (product((x >> 32) as u32, weight) << 17).wrapping_add(product(x as u32, weight) >> 15)
 }
