@@ -80,12 +80,18 @@ fn assets() -> Result<PathBuf, Failure> {
     found.filter(|_| built).ok_or_else(|| "the firmware's build script has not run".to_owned())
 }
 
-/// Builds the library and returns its path.
+/// Builds the library and returns its path. That for the host takes updates.
 fn library(profile: &str, target: Option<&str>, image: Option<&Path>) -> Result<PathBuf, Failure> {
+    let features = match (target, image) {
+        (None, _) => "update",
+        (Some(_), None) => "dsp",
+        (Some(_), Some(_)) => "dsp,image",
+    };
     let mut build = cargo(".", &["build", "--package", "tidegate-c", "--locked", "--profile", profile]);
+    build.args(["--features", features]);
     let mut folder = firmware::workspace_target_dir();
     if let Some(target) = target {
-        build.args(["--target", target, "--features", if image.is_some() { "dsp,image" } else { "dsp" }]);
+        build.args(["--target", target]);
         folder.push(target);
     }
     if let Some(image) = image {
@@ -115,10 +121,17 @@ pub fn host() -> Result<(), Failure> {
     let mut test = Command::new(&api);
     test.args(["kws_f32.tgi", "api_i8x16.tgi", "hello.tgi", "api_ports.tgi"].map(|name| assets.join(name)));
     run_command("calls from C, valid and invalid", test)?;
+    let update = host_program("update", c(), &library, |cc| {
+        cc.args(["-g", "core/capi/tests/update.c"]);
+    })?;
+    let mut test = Command::new(&update);
+    test.arg(&assets);
+    run_command("updates from C, with cuts of the power", test)?;
 
     if install::answers("c++", &["--version"]) {
         let source = made("header.cc")?;
-        let text = "#include \"tidegate.h\"\nint main() { return tidegate_version() == TIDEGATE_VERSION ? 0 : 1; }\n";
+        let text =
+            "#include \"tidegate_update.h\"\nint main() { return tidegate_version() == TIDEGATE_VERSION ? 0 : 1; }\n";
         shell::write(&source, text)?;
         let program = host_program("header", compiler("c++", "-std=c++11"), &library, |cc| {
             cc.arg(&source);
