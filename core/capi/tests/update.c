@@ -250,6 +250,11 @@ static size_t decode(const uint8_t *frame, size_t len, uint8_t *body)
     return used - 4;
 }
 
+static uint64_t id_of(const uint8_t *about)
+{
+    return get(about + 7) | (uint64_t)get(about + 11) << 32;
+}
+
 static uint8_t number;
 
 /* Sends a request in pieces. Writes the fields of the answer to `answer`, and returns its kind. */
@@ -515,7 +520,7 @@ static void a_line_updates(void)
     CHECK(ask(RUN, NULL, 0, answer, &run) == REFUSED && answer[0] == 8 && !run);
     GIVES(TIDEGATE_OK, tidegate_update_model(&update, &model));
     CHECK(ask(HELLO, NULL, 0, answer, &run) == ABOUT && get(answer + 3) == 1);
-    CHECK((get(answer + 7) | (uint64_t)get(answer + 11) << 32) == first.id);
+    CHECK(id_of(answer) == first.id);
     forged.bytes = lend(second.len);
     memcpy(forged.bytes, second.bytes, second.len);
     forged.bytes[second.len - 1] ^= 1;
@@ -527,9 +532,11 @@ static void a_line_updates(void)
     GIVES(TIDEGATE_UPDATE_MODEL_OPEN, tidegate_update_switch(&update));
     GIVES(TIDEGATE_OK, tidegate_update_close(&update, &model));
     GIVES(TIDEGATE_OK, tidegate_update_switch(&update));
+    CHECK(ask(HELLO, NULL, 0, answer, &run) == ABOUT && answer[1] == 2 && answer[2] == 4 && id_of(answer) == 0);
     GIVES(TIDEGATE_OK, confirm());
     CHECK(running() == second.id);
     CHECK(ask(HELLO, NULL, 0, answer, &run) == ABOUT && answer[1] == 2 && answer[2] == 0 && get(answer + 3) == 2);
+    CHECK(id_of(answer) == second.id);
     CHECK(!send_line(&first, &reason) && reason == 19);
 }
 

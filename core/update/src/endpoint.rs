@@ -136,8 +136,8 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Endpoint<B, J> {
         Ok(())
     }
 
-    /// Another model runs, and a sender says hello to it.
+    /// Another model runs, which is not verified yet.
     fn forget(&mut self) {
-        (self.running, self.model, self.conversation) = (None, 0, Conversation::default());
+        (self.running, self.model) = (None, 0);
     }
 }
