@@ -76,7 +76,7 @@ typedef int32_t tidegate_phase;
 // A device that takes updates: two banks, a journal, and the transfer of an image.
 typedef struct tidegate_update {
   uint64_t private_seal;
-  size_t private_words[440];
+  size_t private_words[352];
 } tidegate_update;
 
 // Flash of a bank or of the journal. Offsets count from its first byte. A callback returns 0 when it is done, and any
@@ -214,7 +214,8 @@ tidegate_status tidegate_update_change_key(struct tidegate_update *update,
 // Takes bytes that `tidegate flash` has sent over a line, until they complete a request, and carries the request out.
 // `*taken` is the number of bytes taken: call again with the others. `frame` has at least TIDEGATE_FRAME_BYTES elements;
 // the first `*frame_used` of them are the answer to send, and 0 means none. If `*run` is true, the sender asks for the
-// pending image: send the answer, close the model, and call tidegate_update_switch.
+// pending image: send the answer, close the model, call tidegate_update_switch, and test and open the new model before the
+// next call.
 tidegate_status tidegate_update_serve(struct tidegate_update *update,
                                       const uint8_t *bytes,
                                       size_t bytes_len,

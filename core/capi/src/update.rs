@@ -111,7 +111,7 @@ pub struct tidegate_slots {
 #[repr(C)]
 pub struct tidegate_update {
     private_seal: u64,
-    private_words: [usize; 440],
+    private_words: [usize; 352],
 }
 
 impl Object for tidegate_update {
@@ -251,7 +251,8 @@ pub unsafe extern "C" fn tidegate_update_change_key(
 /// Takes bytes that `tidegate flash` has sent over a line, until they complete a request, and carries the request out.
 /// `*taken` is the number of bytes taken: call again with the others. `frame` has at least TIDEGATE_FRAME_BYTES elements;
 /// the first `*frame_used` of them are the answer to send, and 0 means none. If `*run` is true, the sender asks for the
-/// pending image: send the answer, close the model, and call tidegate_update_switch.
+/// pending image: send the answer, close the model, call tidegate_update_switch, and test and open the new model before the
+/// next call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_update_serve(
     update: *mut tidegate_update,

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::firmware::{self, MPS2_AN386, Output};
 use crate::shell::{self, cargo, run as run_command, step};
-use crate::{Failure, install, record};
+use crate::{Failure, install, record, updates};
 
 /// A build of the example for the simulated machine.
 #[derive(Debug)]
@@ -141,28 +141,67 @@ pub fn host() -> Result<(), Failure> {
         eprintln!("SKIP the header in C++: there is no c++");
     }
 
-    let text = page_text()?;
-    let blocks = text.split("```c\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let source = made("page.c")?;
-    shell::write(&source, blocks.collect::<String>())?;
+    let source = blocks(PAGE, "page.c")?;
     let page = host_program("page", c(), &library, |cc| {
         cc.arg(include(&assets)).arg(&source).arg(assets.join("kws.c"));
     })?;
     run_command(&format!("the program on {PAGE} runs"), Command::new(&page))?;
+
+    let source = blocks(UPDATE_PAGE, "update_page.c")?;
+    let page = host_program("update_page", c(), &library, |cc| {
+        cc.arg("-Icore/capi/tests").arg(&source).arg("core/capi/tests/board.c");
+    })?;
+    step(&format!("the program on {UPDATE_PAGE} takes updates from `tidegate flash`"), || {
+        takes_updates(&page, &assets)
+    })?;
 
     let example = host_program("kws_host", c(), &library, |cc| sources(cc, &assets, &["host.c", "image.S"]))?;
     compare(&shell::output_within(Command::new(&example), firmware::TIME_LIMIT)?)
 }
 
 const PAGE: &str = "docs/c.md";
+const UPDATE_PAGE: &str = "docs/update.md";
 
-fn page_text() -> Result<String, Failure> {
-    shell::read(&shell::root().join(PAGE))
+fn text_of(page: &str) -> Result<String, Failure> {
+    shell::read(&shell::root().join(page))
+}
+
+/// Writes the blocks in C of a page to a file, and returns its path.
+fn blocks(page: &str, name: &str) -> Result<PathBuf, Failure> {
+    let (text, source) = (text_of(page)?, made(name)?);
+    let blocks = text.split("```c\n").skip(1).filter_map(|rest| rest.split("```").next());
+    shell::write(&source, blocks.collect::<String>())?;
+    Ok(source)
+}
+
+/// Sends images to a program that runs on the simulated board.
+fn takes_updates(program: &Path, assets: &Path) -> Result<(), Failure> {
+    let line = std::env::temp_dir().join(format!("tidegate-board-{}", std::process::id()));
+    let mut board = Command::new(program);
+    board.env("BOARD_LINE", &line).env("BOARD_IMAGE", assets.join("update_first.tgi"));
+    let mut board = board.spawn().map_err(shell::about(program))?;
+    let expected = [
+        ("update_old", "is refused: the image has security counter 0, but at least 1 is required"),
+        ("update_failing", "the model did not pass its test on the device"),
+        ("update_second", ", confirmed, counter 2"),
+        ("update_first", "is refused: the image has security counter 1, but at least 2 is required"),
+    ];
+    let sent = updates::await_line(&line).and_then(|()| {
+        expected.into_iter().try_for_each(|(name, expected)| {
+            let found = updates::flash(&line, assets, name).unwrap_or_else(|error| error);
+            if found.contains(expected) { Ok(()) } else { Err(format!("{name}: not `{expected}`, but `{found}`")) }
+        })
+    });
+    // It may have ended.
+    let _ = board.kill();
+    let _ = board.wait();
+    let _ = fs::remove_file(&line);
+    sent
 }
 
 /// Checks the library for each row of the page's table of cores: its target and its features.
 pub fn check() -> Result<(), Failure> {
-    let text = page_text()?;
+    let text = text_of(PAGE)?;
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split('|').collect()).collect();
     let rows: Vec<&Vec<&str>> = rows.iter().filter(|row| row.len() == 6 && row[2].contains("-none-")).collect();
     if rows.len() < 6 {
@@ -226,6 +265,7 @@ pub fn run() -> Result<(), Failure> {
     install::targets()?;
     install::qemu()?;
     check()?;
+    firmware::build_command_line()?;
     step("the library for C on the host", host)?;
     build()?;
     for example in &ALL {
