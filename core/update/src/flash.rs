@@ -68,10 +68,15 @@ pub trait Mapped {
     fn bytes(&self) -> &[u8];
 }
 
+/// Size of a page, which is not 0: a division by it cannot panic.
+pub(crate) fn page(flash: &impl Flash) -> u32 {
+    (flash.erase_size() as u32).max(1)
+}
+
 /// Bytes in whole pages.
 pub(crate) fn whole_pages(flash: &impl Flash) -> u32 {
-    let page = flash.erase_size().max(1);
-    (flash.capacity() / page * page) as u32
+    let page = page(flash);
+    flash.capacity() as u32 / page * page
 }
 
 /// A blocking flash.

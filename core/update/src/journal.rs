@@ -2,7 +2,7 @@
 //! to it, and never holds the newest record then.
 
 use crate::fault::UpdateError;
-use crate::flash::{Flash, whole_pages};
+use crate::flash::{Flash, page, whole_pages};
 use crate::record::{Phase, Record};
 
 const SLOT: u32 = Record::LEN as u32;
@@ -19,10 +19,9 @@ pub struct Journal<J> {
 impl<J: Flash> Journal<J> {
     /// Finds the newest record. The second value says whether there is one.
     pub async fn open(flash: J, product: [u8; 16]) -> Result<(Self, bool), UpdateError<J::Error>> {
-        let page = flash.erase_size();
         let divides = |size| Record::LEN.is_multiple_of(size);
-        let fits = page.is_multiple_of(Record::LEN) && divides(flash.write_size()) && divides(flash.read_size());
-        if !fits || page == 0 || flash.capacity() / page < 2 {
+        let fits = page(&flash).is_multiple_of(SLOT) && divides(flash.write_size()) && divides(flash.read_size());
+        if !fits || whole_pages(&flash) / page(&flash) < 2 {
             return Err(UpdateError::Geometry);
         }
         let mut journal = Self { flash, next: 0, state: Record::default() };
@@ -62,7 +61,7 @@ impl<J: Flash> Journal<J> {
     pub async fn record(&mut self, state: &Record) -> Result<(), UpdateError<J::Error>> {
         let at = if self.next < self.end() { self.next } else { 0 };
         if self.begins_a_page(at) {
-            self.flash.erase(at, at + self.flash.erase_size() as u32).await.map_err(UpdateError::Flash)?;
+            self.flash.erase(at, at + page(&self.flash)).await.map_err(UpdateError::Flash)?;
             self.count(1, 0);
         }
         self.count(0, 1);
@@ -83,7 +82,7 @@ impl<J: Flash> Journal<J> {
     }
 
     fn begins_a_page(&self, at: u32) -> bool {
-        at.is_multiple_of(self.flash.erase_size() as u32)
+        at.is_multiple_of(page(&self.flash))
     }
 
     /// Offset of the end of the last whole page.

@@ -1,7 +1,7 @@
 //! Changes of the spare bank and of the keys, while the active model runs.
 
 use crate::fault::UpdateError;
-use crate::flash::{Flash, Mapped, whole_pages};
+use crate::flash::{Flash, Mapped, page, whole_pages};
 use crate::journal::Journal;
 use crate::key::{Accept, KeyChange, Keys};
 use crate::key_id::KeyId;
@@ -93,11 +93,11 @@ impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Updater<'a, B, J> {
         if image_len > self.bank() {
             return Ok(None);
         }
-        let unit = self.spare.erase_size();
-        let end = image_len.next_multiple_of(unit as u32);
+        let unit = page(self.spare);
+        let end = image_len.next_multiple_of(unit);
         let bytes = self.spare.bytes();
-        let written = bytes.iter().rposition(|&byte| byte != 0xFF).unwrap_or(0);
-        let page = (written / unit * unit) as u32;
+        let written = bytes.iter().rposition(|&byte| byte != 0xFF).unwrap_or(0) as u32;
+        let page = written / unit * unit;
         // The last word may be torn. Later pages look erased, but may have been written with 0xFF.
         self.erase(page, end).await?;
         Ok(Some(self.proceed(Transfer::new(page, image_len))))
@@ -145,7 +145,7 @@ impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Updater<'a, B, J> {
     async fn erase(&mut self, from: u32, to: u32) -> Result<(), UpdateError<B::Error>> {
         if from < to {
             self.spare.erase(from, to).await.map_err(UpdateError::Flash)?;
-            self.journal.count((to - from) / self.spare.erase_size() as u32, 0);
+            self.journal.count((to - from) / page(self.spare), 0);
         }
         Ok(())
     }

@@ -199,7 +199,7 @@ fn takes_updates(program: &Path, assets: &Path) -> Result<(), Failure> {
     sent
 }
 
-/// Checks the library for each row of the page's table of cores: its target and its features.
+/// Checks the library for each row of the page's table of cores: its target and its features, and updates on one of them.
 pub fn check() -> Result<(), Failure> {
     let text = text_of(PAGE)?;
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split('|').collect()).collect();
@@ -209,7 +209,10 @@ pub fn check() -> Result<(), Failure> {
     }
     for row in rows {
         let quoted = |cell: &str| cell.split('`').nth(1).unwrap_or_default().to_owned();
-        let (target, features) = (quoted(row[2]), quoted(row[3]));
+        let (target, mut features) = (quoted(row[2]), quoted(row[3]));
+        if target == MPS2_AN386.target {
+            features += ",update";
+        }
         let mut clippy =
             cargo(".", &["clippy", "--package", "tidegate-c", "--release", "--locked", "--target", &target]);
         clippy.args(["--features", &features, "--", "-D", "warnings"]);
