@@ -4,6 +4,8 @@
 
 use ::tidegate_update::wire::{Answer, Request};
 use ::tidegate_update::{Active, Boot, Endpoint, FRAME_BYTES, Frames, Keys, Phase, Slots, block_on};
+use core::pin::pin;
+
 use tidegate::{ImageBytes, ImageError, Model};
 
 use super::flash::Driver;
@@ -41,15 +43,35 @@ pub(crate) fn open(
     let of_config = config.region();
     let Some(config) = config.get().first() else { return Err(TIDEGATE_NULL) };
     let [first, second] = &config.banks;
-    let [first, second] = [Driver::bank(word, first)?, Driver::bank(word, second)?];
+    let banks = [Driver::bank(word, first)?, Driver::bank(word, second)?];
     let journal = Driver::journal(word, &config.journal)?;
-    let parts = [first.region(), second.region(), journal.region()];
-    let [a, b, c] = parts;
-    let apart = disjoint(&[update.region(), a, b, c], &[of_config])?;
-    let opened = Keys::new(&config.root_key, config.product).map_err(Into::into).and_then(|keys| {
-        let slots = block_on(Slots::open_by(parse, [first, second], journal, keys))?;
-        Ok(Update { endpoint: Endpoint::new(slots), frames: Frames::new(), parts, model: None })
-    });
+    let [a, b] = banks.each_ref().map(Driver::region);
+    let parts = [a, b, journal.region()];
+    let apart = disjoint(&[update.region(), a, b, journal.region()], &[of_config])?;
+    let slots = open_slots(banks, journal, config);
+    fill(update, apart, slots, parts)
+}
+
+/// Not inlined: what [`fill`] moves is not on the stack while an image is verified.
+#[inline(never)]
+fn open_slots(
+    banks: [Driver; 2],
+    journal: Driver,
+    config: &tidegate_update_config,
+) -> Result<Slots<Driver, Driver>, tidegate_status> {
+    let keys = Keys::new(&config.root_key, config.product)?;
+    Ok(block_on(pin!(Slots::open_by(parse, banks, journal, keys)))?)
+}
+
+#[inline(never)]
+fn fill(
+    update: Place<tidegate_update>,
+    apart: Apart,
+    slots: Result<Slots<Driver, Driver>, tidegate_status>,
+    parts: [Region; 3],
+) -> Result<(), tidegate_status> {
+    let opened =
+        slots.map(|slots| Update { endpoint: Endpoint::new(slots), frames: Frames::new(), parts, model: None });
     update.fill_with(apart, opened, [Region::default(); 2])
 }
 
@@ -157,20 +179,20 @@ pub(crate) fn confirm(
             Some(words) => active.self_test(words.get_mut(apart)),
             None => active.tested_by_firmware(),
         }?;
-        Ok(block_on(update.endpoint.confirm(tested))?)
+        Ok(block_on(pin!(update.endpoint.confirm(tested)))?)
     })
 }
 
 /// Begins a transfer.
 pub(crate) fn begin(word: Word, update: *mut tidegate_update, image_len: u32) -> Result<(), tidegate_status> {
-    with(word, update, [], |update, _| Ok(block_on(update.endpoint.begin(image_len))?))
+    with(word, update, [], |update, _| Ok(block_on(pin!(update.endpoint.begin(image_len)))?))
 }
 
 /// Continues a transfer.
 pub(crate) fn resume(word: Word, update: *mut tidegate_update, image_len: *mut u32) -> Result<(), tidegate_status> {
     let image_len = memory::Answer::new(word, image_len)?;
     with(word, update, [image_len.region()], |update, apart| {
-        image_len.give(apart, block_on(update.endpoint.resume())?);
+        image_len.give(apart, block_on(pin!(update.endpoint.resume()))?);
         Ok(())
     })
 }
@@ -200,7 +222,7 @@ pub(crate) fn write(
     (bytes, bytes_len): (*const u8, usize),
 ) -> Result<(), tidegate_status> {
     let bytes = Lent::new(word, bytes, bytes_len)?;
-    with(word, update, [bytes.region()], |update, _| Ok(block_on(update.endpoint.write(offset, bytes.get()))?))
+    with(word, update, [bytes.region()], |update, _| Ok(block_on(pin!(update.endpoint.write(offset, bytes.get())))?))
 }
 
 /// An operation without arguments.
@@ -215,10 +237,10 @@ pub(crate) fn run(word: Word, update: *mut tidegate_update, operation: Operation
     with(word, update, [], |update, _| {
         let endpoint = &mut update.endpoint;
         match (operation, update.model) {
-            (Operation::Finish, _) => block_on(endpoint.finish())?,
+            (Operation::Finish, _) => block_on(pin!(endpoint.finish()))?,
             (Operation::Switch | Operation::Revert, Some(_)) => return Err(TIDEGATE_UPDATE_MODEL_OPEN),
-            (Operation::Switch, None) => block_on(endpoint.switch())?,
-            (Operation::Revert, None) => block_on(endpoint.revert())?,
+            (Operation::Switch, None) => block_on(pin!(endpoint.switch()))?,
+            (Operation::Revert, None) => block_on(pin!(endpoint.revert()))?,
         }
         Ok(())
     })
@@ -231,7 +253,7 @@ pub(crate) fn change_key(
     (change, change_len): (*const u8, usize),
 ) -> Result<(), tidegate_status> {
     let change = Lent::new(word, change, change_len)?;
-    with(word, update, [change.region()], |update, _| Ok(block_on(update.endpoint.change_key(change.get()))?))
+    with(word, update, [change.region()], |update, _| Ok(block_on(pin!(update.endpoint.change_key(change.get())))?))
 }
 
 /// Where the results of [`serve`] go.
@@ -259,7 +281,7 @@ pub(crate) fn serve(
         for &byte in bytes.get() {
             count += 1;
             let Some((number, request)) = update.frames.push(byte).and_then(Request::decode) else { continue };
-            let answer = block_on(update.endpoint.answer(number, request));
+            let answer = block_on(pin!(update.endpoint.answer(number, request)));
             len = answer.encode(number, frame).len();
             runs = (request, answer) == (Request::Run, Answer::Done);
             break;
