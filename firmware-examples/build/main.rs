@@ -60,6 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out.join("wake_word.tgi"), wake_word::word(Path::new(REPOSITORY), layout)?)?;
     fs::write(out.join("wake_gate.tgi"), wake_word::gate(Path::new(REPOSITORY), layout)?)?;
     recording(&out, &spotter)?;
+    update::for_c(&out, [&pack(&hello(), Numeric::F32)?, &pack(&hello_gru(), Numeric::F32)?])?;
     c::write(&out, &spotter, hello())
 }
 

@@ -22,7 +22,7 @@ const NO_PYTHON: &str = "CI has no such framework; the file that it saves is amo
 const FRAGMENT: &str = "a fragment; core/README.md has the whole program";
 
 /// Page, language, check. Blocks of `text` are no code, and `equations_of_pages_are_those_of_the_code` reads `math`.
-const BLOCKS: [(&str, &str, Checked); 52] = [
+const BLOCKS: [(&str, &str, Checked); 53] = [
     ("README.md", "bash", By("tools/xtask/src/test.rs", "the demo of README")),
     ("README.md", "rust,ignore", Shown(FRAGMENT)),
     ("README.md", "sh", By(COMMANDS, "README.md")),
@@ -82,7 +82,14 @@ const BLOCKS: [(&str, &str, Checked); 52] = [
     ("docs/tflite.md", "sh", By(COMMANDS, "docs/tflite.md")),
     ("docs/training.md", "bash", Shown("hours, or data that is not in the repository; gpu-host/tests run `train`")),
     ("docs/training.md", "json", By("gpu-host/tests/recipes.rs", "docs/training.md")),
-    ("docs/update.md", "bash", Shown("needs a device; tools/cli/tests/cli/flash.rs runs the same command with one")),
+    (
+        "docs/update.md",
+        "bash",
+        Shown(
+            "needs a device; tools/cli/tests/cli/flash.rs runs the same command with one, and c.rs builds the library",
+        ),
+    ),
+    ("docs/update.md", "c", By(C, "the program on {UPDATE_PAGE} takes updates")),
     ("docs/update.md", "rust,ignore", Shown("a fragment; the example of `Model::parse_in` is the whole program")),
     ("docs/update.md", "sh", By(COMMANDS, "docs/update.md")),
     ("docs/web.md", "bash", Shown("`cargo xtask test` builds and tests the page; the second command starts a server")),

@@ -20,6 +20,11 @@ mod object;
 mod status;
 mod step;
 mod types;
+/// It has a header of its own.
+///
+/// cbindgen:ignore
+#[cfg(feature = "update")]
+mod update;
 
 use core::ffi::c_char;
 
@@ -31,6 +36,8 @@ use tidegate::{FrontEnd, IntegerFrontEnd, Model, State};
 
 pub use status::tidegate_status;
 pub use types::*;
+#[cfg(feature = "update")]
+pub use update::*;
 
 /// `core` never panics. A watchdog would end this loop.
 #[cfg(target_os = "none")]
@@ -128,9 +135,18 @@ mod builtin {
 
     static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(env!("TIDEGATE_IMAGE", "the path of an image, absolute")));
 
-    pub static MODEL: Sealed<Model<'static>> = match Model::parse(ImageBytes::from_aligned(IMAGE)) {
-        Ok(model) => sealed(model),
+    const PARSED: Model<'static> = match Model::parse(ImageBytes::from_aligned(IMAGE)) {
+        Ok(model) => model,
         Err(_) => panic!("the file in TIDEGATE_IMAGE is not a valid image: run tidegate inspect for the reason"),
+    };
+
+    pub static MODEL: Sealed<Model<'static>> = sealed(PARSED);
+
+    /// The cells of the model.
+    #[cfg(feature = "update")]
+    pub static FAMILY: tidegate::Family = match PARSED.family() {
+        Ok(family) => family,
+        Err(_) => panic!("the image in TIDEGATE_IMAGE has too many cells for updates"),
     };
 }
 

@@ -46,6 +46,11 @@ impl Region {
         let start = bytes.as_ptr().addr();
         Self { start, end: start + bytes.len() }
     }
+
+    #[cfg(feature = "update")]
+    pub fn start(&self) -> usize {
+        self.start
+    }
 }
 
 impl<T> Lent<T> {
@@ -157,19 +162,23 @@ impl<O: Object> Place<O> {
     }
 
     /// Initializes the object, or marks it as uninitialized on an error.
-    pub fn fill(self, _: Apart, value: Result<O::Value, tidegate_status>) -> Result<(), tidegate_status> {
-        let sealed = self.sealed();
+    pub fn fill(self, apart: Apart, value: Result<O::Value, tidegate_status>) -> Result<(), tidegate_status> {
         match value {
             // SAFETY: the object is aligned, not null, and large enough for the sealed value (`FITS`). The caller
             // promises that it exists and that nothing else uses it.
-            Ok(value) => unsafe { sealed.write(Sealed { seal: O::SEAL, value }) },
+            Ok(value) => unsafe { self.sealed().write(Sealed { seal: O::SEAL, value }) },
             Err(error) => {
-                // SAFETY: as above.
-                unsafe { ptr::write(&raw mut (*sealed).seal, 0) };
+                self.clear(apart);
                 return Err(error);
             }
         }
         Ok(())
+    }
+
+    /// Marks the object as uninitialized.
+    pub fn clear(self, _: Apart) {
+        // SAFETY: as in `fill`.
+        unsafe { ptr::write(&raw mut (*self.sealed()).seal, 0) };
     }
 
     /// The value in the object, if it is initialized.
@@ -263,6 +272,13 @@ impl<T, O: Object<Value = Owning<T>>> Held<'_, O> {
     pub fn image(&self) -> Region {
         // SAFETY: as in `regions`.
         unsafe { ptr::read(&raw const (*self.place.sealed()).value.image) }
+    }
+
+    /// The value, to look at before [`disjoint`].
+    #[cfg(feature = "update")]
+    pub fn get(&self) -> &T {
+        // SAFETY: as in `value`.
+        unsafe { &(*self.place.sealed()).value.value }
     }
 
     pub fn value(&mut self, _: Apart) -> &mut T {

@@ -81,6 +81,73 @@ pub enum tidegate_status {
     /// The saved state's padding is not zero.
     TIDEGATE_SAVED_PADDING = 53,
 
+    /// A callback of a tidegate_flash has failed.
+    TIDEGATE_UPDATE_FLASH = 64,
+    /// The sizes of the flash are not supported: see tidegate_flash.
+    TIDEGATE_UPDATE_GEOMETRY = 65,
+    /// No image is being received.
+    TIDEGATE_UPDATE_NO_TRANSFER = 66,
+    /// The image does not fit the bank.
+    TIDEGATE_UPDATE_TOO_LONG = 67,
+    /// The block does not start at the byte that follows the last one, or ends after the end of the image.
+    TIDEGATE_UPDATE_OUT_OF_ORDER = 68,
+    /// The image is not complete.
+    TIDEGATE_UPDATE_INCOMPLETE = 69,
+    /// The header of the image gives another length than the sender.
+    TIDEGATE_UPDATE_OTHER_LENGTH = 70,
+    /// A model is pending or on trial: reset, or confirm it, first.
+    TIDEGATE_UPDATE_BUSY = 71,
+    /// No model is on trial.
+    TIDEGATE_UPDATE_NO_TRIAL = 72,
+    /// Another model than the one on trial has been tested.
+    TIDEGATE_UPDATE_NOT_TESTED = 73,
+    /// No image is pending.
+    TIDEGATE_UPDATE_NOTHING_PENDING = 74,
+    /// The image has no self-test: test the model in the firmware.
+    TIDEGATE_UPDATE_NO_SELF_TEST = 75,
+    /// The image has a self-test, which must be run.
+    TIDEGATE_UPDATE_HAS_SELF_TEST = 76,
+    /// The model does not give the outputs of its self-test.
+    TIDEGATE_UPDATE_SELF_TEST_FAILED = 77,
+    /// The model is open: close it first.
+    TIDEGATE_UPDATE_MODEL_OPEN = 78,
+    /// The model is not the one that tidegate_update_model has opened.
+    TIDEGATE_UPDATE_NOT_OPEN = 79,
+
+    /// The image is not signed.
+    TIDEGATE_TRUST_UNSIGNED = 80,
+    /// The image is prepared for a signature, but has none yet.
+    TIDEGATE_TRUST_NOT_ATTACHED = 81,
+    /// The version or the algorithm of the signature is not supported by this build.
+    TIDEGATE_TRUST_UNSUPPORTED = 82,
+    /// The image is signed by an unknown key.
+    TIDEGATE_TRUST_UNKNOWN_KEY = 83,
+    /// The image is signed by a key that a key change has replaced.
+    TIDEGATE_TRUST_REVOKED_KEY = 84,
+    /// The signature is not that of this image: it is damaged or forged.
+    TIDEGATE_TRUST_BAD_SIGNATURE = 85,
+    /// The image is for another product.
+    TIDEGATE_TRUST_WRONG_PRODUCT = 86,
+    /// The security counter of the image is below that of the device.
+    TIDEGATE_TRUST_OLD_COUNTER = 87,
+    /// No image has been confirmed yet.
+    TIDEGATE_TRUST_EMPTY = 88,
+
+    /// The bytes are not an Ed25519 public key.
+    TIDEGATE_KEY_NOT_A_POINT = 96,
+    /// The public key has a small order, so that anybody could forge signatures.
+    TIDEGATE_KEY_SMALL_ORDER = 97,
+    /// The bytes are not a key change that this build knows.
+    TIDEGATE_KEY_NOT_A_CHANGE = 98,
+    /// The key change is not signed by the root key.
+    TIDEGATE_KEY_BAD_SIGNATURE = 99,
+    /// The key change is for another product.
+    TIDEGATE_KEY_WRONG_PRODUCT = 100,
+    /// The serial number of the key change is not above that of the last one.
+    TIDEGATE_KEY_OLD_SERIAL = 101,
+    /// The active model is signed by a key that the key change would drop: update the model first.
+    TIDEGATE_KEY_IN_USE = 102,
+
     /// A status that this header does not name yet.
     TIDEGATE_OTHER = 127,
 }
@@ -90,12 +157,24 @@ use tidegate_status::*;
 impl tidegate_status {
     /// The sentence for a number, which need not be a valid status.
     pub(crate) fn text_of(number: i32) -> &'static CStr {
-        TEXTS.into_iter().find(|(status, _)| *status as i32 == number).map_or(c"no status", |(_, text)| text)
+        texts().find(|(status, _)| *status as i32 == number).map_or(c"no status", |(_, text)| text)
     }
 }
 
-/// The sentence of every status, in the order of numbers.
-const TEXTS: [(tidegate_status, &CStr); 34] = [
+/// A status and its sentence.
+pub(crate) type Text = (tidegate_status, &'static CStr);
+
+/// All sentences that this build has.
+fn texts() -> impl Iterator<Item = Text> {
+    #[cfg(feature = "update")]
+    let more = crate::update::TEXTS;
+    #[cfg(not(feature = "update"))]
+    let more: [Text; 0] = [];
+    TEXTS.into_iter().chain(more)
+}
+
+/// The sentence of every status except those of updates, in the order of numbers.
+const TEXTS: [Text; 34] = [
     (TIDEGATE_OK, c"done"),
     (TIDEGATE_NULL, c"a pointer is null"),
     (TIDEGATE_MISALIGNED, c"a pointer is not aligned (an image: to 16 bytes)"),
@@ -215,12 +294,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_has_a_sentence_of_its_own_and_numbers_grow() {
-        for pair in TEXTS.windows(2) {
-            assert!((pair[0].0 as i32) < pair[1].0 as i32, "{pair:?}");
-        }
-        for (status, text) in TEXTS {
-            assert_eq!(TEXTS.into_iter().filter(|(_, other)| *other == text).count(), 1, "{status:?}");
+    fn every_status_has_a_sentence_and_a_number_of_its_own() {
+        let mut numbers: Vec<i32> = texts().map(|(status, _)| status as i32).collect();
+        let count = numbers.len();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), count);
+        for (status, text) in texts() {
+            assert_eq!(texts().filter(|(_, other)| *other == text).count(), 1, "{status:?}");
             assert_eq!(tidegate_status::text_of(status as i32), text);
         }
         assert_eq!(tidegate_status::text_of(i32::MIN), c"no status");

@@ -14,6 +14,8 @@ pub enum UpdateError<E> {
     /// The journal has fewer than two pages, a page that is not a multiple of 256 bytes, or a granularity that does not
     /// divide 256 bytes; or the banks have such a granularity.
     Geometry,
+    /// No image is being received.
+    NoTransfer,
     /// The image does not fit the bank.
     TooLong { len: u32, bank: u32 },
     /// The block does not start at the byte that follows the last one, or ends after the end of the image.
@@ -43,6 +45,7 @@ impl<E: fmt::Debug> fmt::Display for UpdateError<E> {
         match self {
             Self::Flash(error) => write!(f, "the flash driver failed: {error:?}"),
             Self::Geometry => write!(f, "the pages or granularities of the flash are not supported"),
+            Self::NoTransfer => write!(f, "no image is being received"),
             Self::TooLong { len, bank } => write!(f, "an image of {len} bytes does not fit a bank of {bank} bytes"),
             Self::OutOfOrder { expected, found } => {
                 write!(f, "a block at byte {found} does not fit: byte {expected} is the next")

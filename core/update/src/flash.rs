@@ -1,7 +1,6 @@
 //! Flash as the updater sees it. All of its logic is written once, for asynchronous flash: [`Blocking`] and [`block_on`]
 //! run the same code over blocking drivers.
 
-use core::future::Future;
 use core::hint::spin_loop;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
@@ -9,11 +8,75 @@ use core::task::{Context, Poll, Waker};
 use embedded_storage::nor_flash as blocking;
 use embedded_storage_async::nor_flash::{ErrorType, NorFlash, ReadNorFlash};
 
+/// Flash of a bank or of the journal. Every [`NorFlash`] is one. Implement this trait for a flash whose sizes are known at
+/// run time only; the methods mean what those of [`NorFlash`] do.
+pub trait Flash {
+    /// Why the driver fails.
+    type Error;
+    /// Unit of reads in bytes.
+    fn read_size(&self) -> usize;
+    /// Unit of writes in bytes.
+    fn write_size(&self) -> usize;
+    /// Size of a page in bytes.
+    fn erase_size(&self) -> usize;
+    /// All bytes.
+    fn capacity(&self) -> usize;
+    /// Reads the bytes from an offset on.
+    fn read(&mut self, offset: u32, bytes: &mut [u8]) -> impl Future<Output = Result<(), Self::Error>>;
+    /// Erases the pages from an offset on, until another one.
+    fn erase(&mut self, from: u32, to: u32) -> impl Future<Output = Result<(), Self::Error>>;
+    /// Writes bytes to erased flash, from an offset on.
+    fn write(&mut self, offset: u32, bytes: &[u8]) -> impl Future<Output = Result<(), Self::Error>>;
+}
+
+impl<F: NorFlash> Flash for F {
+    type Error = F::Error;
+
+    fn read_size(&self) -> usize {
+        F::READ_SIZE
+    }
+
+    fn write_size(&self) -> usize {
+        F::WRITE_SIZE
+    }
+
+    fn erase_size(&self) -> usize {
+        F::ERASE_SIZE
+    }
+
+    fn capacity(&self) -> usize {
+        ReadNorFlash::capacity(self)
+    }
+
+    fn read(&mut self, offset: u32, bytes: &mut [u8]) -> impl Future<Output = Result<(), Self::Error>> {
+        ReadNorFlash::read(self, offset, bytes)
+    }
+
+    fn erase(&mut self, from: u32, to: u32) -> impl Future<Output = Result<(), Self::Error>> {
+        NorFlash::erase(self, from, to)
+    }
+
+    fn write(&mut self, offset: u32, bytes: &[u8]) -> impl Future<Output = Result<(), Self::Error>> {
+        NorFlash::write(self, offset, bytes)
+    }
+}
+
 /// A bank that the processor reads in place, because a model runs from it without a copy.
 pub trait Mapped {
     /// All bytes of the bank, from an address that is a multiple of 16. They show what was written and erased last: an
     /// implementation invalidates the cache, if there is one.
     fn bytes(&self) -> &[u8];
+}
+
+/// Size of a page, which is not 0: a division by it cannot panic.
+pub(crate) fn page(flash: &impl Flash) -> u32 {
+    (flash.erase_size() as u32).max(1)
+}
+
+/// Bytes in whole pages.
+pub(crate) fn whole_pages(flash: &impl Flash) -> u32 {
+    let page = page(flash);
+    flash.capacity() as u32 / page * page
 }
 
 /// A blocking flash.

@@ -1,9 +1,8 @@
 //! The journal: records in a ring of pages. Each is written once, in erased flash; a page is erased when the ring returns
 //! to it, and never holds the newest record then.
 
-use embedded_storage_async::nor_flash::NorFlash;
-
 use crate::fault::UpdateError;
+use crate::flash::{Flash, page, whole_pages};
 use crate::record::{Phase, Record};
 
 const SLOT: u32 = Record::LEN as u32;
@@ -17,11 +16,12 @@ pub struct Journal<J> {
     state: Record,
 }
 
-impl<J: NorFlash> Journal<J> {
+impl<J: Flash> Journal<J> {
     /// Finds the newest record. The second value says whether there is one.
     pub async fn open(flash: J, product: [u8; 16]) -> Result<(Self, bool), UpdateError<J::Error>> {
-        let fits = J::ERASE_SIZE.is_multiple_of(Record::LEN) && Record::LEN.is_multiple_of(J::WRITE_SIZE);
-        if !fits || !Record::LEN.is_multiple_of(J::READ_SIZE) || flash.capacity() / J::ERASE_SIZE.max(1) < 2 {
+        let divides = |size| Record::LEN.is_multiple_of(size);
+        let fits = page(&flash).is_multiple_of(SLOT) && divides(flash.write_size()) && divides(flash.read_size());
+        if !fits || whole_pages(&flash) / page(&flash) < 2 {
             return Err(UpdateError::Geometry);
         }
         let mut journal = Self { flash, next: 0, state: Record::default() };
@@ -61,7 +61,7 @@ impl<J: NorFlash> Journal<J> {
     pub async fn record(&mut self, state: &Record) -> Result<(), UpdateError<J::Error>> {
         let at = if self.next < self.end() { self.next } else { 0 };
         if self.begins_a_page(at) {
-            self.flash.erase(at, at + J::ERASE_SIZE as u32).await.map_err(UpdateError::Flash)?;
+            self.flash.erase(at, at + page(&self.flash)).await.map_err(UpdateError::Flash)?;
             self.count(1, 0);
         }
         self.count(0, 1);
@@ -82,11 +82,11 @@ impl<J: NorFlash> Journal<J> {
     }
 
     fn begins_a_page(&self, at: u32) -> bool {
-        at.is_multiple_of(J::ERASE_SIZE as u32)
+        at.is_multiple_of(page(&self.flash))
     }
 
     /// Offset of the end of the last whole page.
     fn end(&self) -> u32 {
-        (self.flash.capacity() / J::ERASE_SIZE.max(1) * J::ERASE_SIZE) as u32
+        whole_pages(&self.flash)
     }
 }

@@ -4,6 +4,7 @@
 
 mod bytes;
 mod ed25519;
+mod endpoint;
 mod error;
 mod fault;
 mod flash;
@@ -11,6 +12,7 @@ mod frame;
 mod journal;
 mod key;
 mod key_id;
+mod paused;
 mod receiver;
 mod record;
 mod refusal;
@@ -31,9 +33,10 @@ pub mod internals {
 }
 
 pub use ed25519::sha512;
+pub use endpoint::Endpoint;
 pub use error::{KeyError, TrustError};
 pub use fault::UpdateError;
-pub use flash::{Blocking, Mapped, block_on};
+pub use flash::{Blocking, Flash, Mapped, block_on};
 pub use frame::{FRAME_BYTES, Frames};
 pub use key::{KeyChange, Keys, PublicKey};
 pub use key_id::KeyId;

@@ -1,10 +1,8 @@
 //! Receives an image into the spare bank, in blocks of any size.
 
-use embedded_storage_async::nor_flash::NorFlash;
-
 use crate::ed25519::Sha512;
 use crate::fault::UpdateError;
-use crate::flash::Mapped;
+use crate::flash::{Flash, Mapped};
 use crate::journal::Journal;
 use crate::key::Keys;
 use crate::record::Phase;
@@ -46,7 +44,7 @@ impl Transfer {
     }
 }
 
-impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Receiver<'a, B, J> {
+impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Receiver<'a, B, J> {
     pub(crate) fn new(
         bank: &'a mut B,
         journal: &'a mut Journal<J>,
@@ -131,7 +129,7 @@ impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Receiver<'a, B, J>
 
     /// Writes the block, padded to the granularity of the flash.
     async fn flush(&mut self) -> Result<(), UpdateError<B::Error>> {
-        let padded = self.transfer.filled.next_multiple_of(B::WRITE_SIZE.max(1));
+        let padded = self.transfer.filled.next_multiple_of(self.bank.write_size().max(1));
         if let Some(block) = self.transfer.block.get(..padded).filter(|block| !block.is_empty()) {
             self.bank.write(self.transfer.written, block).await.map_err(UpdateError::Flash)?;
             self.journal.count(0, 1);

@@ -76,8 +76,6 @@ impl Refusal {
 
     /// The device does not know the request.
     pub const UNKNOWN: Self = Reason::Unknown.with([0; 2]);
-    /// No image is being received.
-    pub const NO_TRANSFER: Self = Reason::NoTransfer.with([0; 2]);
 
     /// The byte that the device expects next, if a block did not fit.
     pub fn expected(&self) -> Option<u32> {
@@ -101,6 +99,7 @@ impl<E> From<UpdateError<E>> for Refusal {
         match error {
             UpdateError::Flash(_) => Reason::Flash.with([0; 2]),
             UpdateError::Geometry => Reason::Geometry.with([0; 2]),
+            UpdateError::NoTransfer => Reason::NoTransfer.with([0; 2]),
             UpdateError::TooLong { len, bank } => Reason::TooLong.with([len, bank]),
             UpdateError::OutOfOrder { expected, found } => Reason::OutOfOrder.with([expected, found]),
             UpdateError::Incomplete { len, received } => Reason::Incomplete.with([len, received]),

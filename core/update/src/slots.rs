@@ -1,11 +1,10 @@
 //! Two banks and a journal: which bank runs, and which one an update goes to.
 
-use embedded_storage_async::nor_flash::NorFlash;
 use tidegate::Model;
 
 use crate::error::TrustError;
 use crate::fault::UpdateError;
-use crate::flash::Mapped;
+use crate::flash::{Flash, Mapped};
 use crate::journal::Journal;
 use crate::key::{Accept, Keys};
 use crate::record::{Bank, Phase, Record, Wear};
@@ -98,7 +97,7 @@ impl<'bank> Active<'bank> {
     }
 }
 
-impl<B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Slots<B, J> {
+impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Slots<B, J> {
     /// Reads the journal after a reset, and records the consequences: a pending image goes on trial, and one on trial that
     /// was not confirmed is given up. Without a journal, a trusted image in the first bank is the confirmed one, as a
     /// factory flashes it.
@@ -114,7 +113,8 @@ impl<B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Slots<B, J> {
     /// # Errors
     /// As [`open`](Self::open).
     pub async fn open_by(parse: Parse, banks: [B; 2], journal: J, keys: Keys) -> Result<Self, UpdateError<B::Error>> {
-        if !Record::LEN.is_multiple_of(B::WRITE_SIZE) || B::ERASE_SIZE == 0 {
+        let fits = |bank: &B| Record::LEN.is_multiple_of(bank.write_size()) && bank.erase_size() > 0;
+        if !banks.iter().all(fits) {
             return Err(UpdateError::Geometry);
         }
         let (journal, found) = Journal::open(journal, keys.product()).await?;
@@ -163,12 +163,7 @@ impl<B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Slots<B, J> {
     pub fn split(&mut self) -> (Result<Active<'_>, TrustError>, Updater<'_, B, J>) {
         let state = *self.journal.state();
         let policy = Policy { product: self.keys.product(), counter: state.counter };
-        let [first, second] = &mut self.banks;
-        let (running, spare) = match state.running() {
-            Some(Bank::First) => (Some(&*first), second),
-            Some(Bank::Second) => (Some(&*second), first),
-            None => (None, first),
-        };
+        let (running, spare) = banks(&mut self.banks, &state);
         // A key change may have replaced the key of a confirmed image.
         let accept = if state.phase == Phase::Trial { Accept::Current } else { Accept::Replaced };
         let active = match running {
@@ -177,6 +172,17 @@ impl<B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Slots<B, J> {
         };
         let signed = active.as_ref().ok().map(|active| Running::of(active.0.signed()));
         (active, Updater::new(spare, &mut self.journal, &mut self.keys, self.parse, signed))
+    }
+
+    /// The updater of [`split`](Self::split) again, for a model that it has verified.
+    pub(crate) fn updater(&mut self, running: Option<Running>) -> Updater<'_, B, J> {
+        let (_, spare) = banks(&mut self.banks, self.journal.state());
+        Updater::new(spare, &mut self.journal, &mut self.keys, self.parse, running)
+    }
+
+    /// The phase of the spare bank.
+    pub fn phase(&self) -> Phase {
+        self.journal.state().phase
     }
 
     /// Lets a pending image run on trial without a reset. The states of the old model end with it.
@@ -225,5 +231,14 @@ impl<B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Slots<B, J> {
         let bank = if bank == Bank::First { first } else { second };
         let policy = Policy { product: self.keys.product(), counter: self.journal.state().counter };
         Trusted::parse_by(self.parse, bank.bytes(), &self.keys, &policy)
+    }
+}
+
+/// The bank that runs, if one does, and the spare one.
+fn banks<'b, B>([first, second]: &'b mut [B; 2], state: &Record) -> (Option<&'b B>, &'b mut B) {
+    match state.running() {
+        Some(Bank::First) => (Some(first), second),
+        Some(Bank::Second) => (Some(second), first),
+        None => (None, first),
     }
 }

@@ -1,9 +1,7 @@
 //! Changes of the spare bank and of the keys, while the active model runs.
 
-use embedded_storage_async::nor_flash::NorFlash;
-
 use crate::fault::UpdateError;
-use crate::flash::Mapped;
+use crate::flash::{Flash, Mapped, page, whole_pages};
 use crate::journal::Journal;
 use crate::key::{Accept, KeyChange, Keys};
 use crate::key_id::KeyId;
@@ -24,7 +22,7 @@ pub struct Updater<'a, B, J> {
 }
 
 /// The signature of the model that runs.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Running {
     key: KeyId,
     counter: u32,
@@ -37,7 +35,7 @@ impl Running {
     }
 }
 
-impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Updater<'a, B, J> {
+impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Updater<'a, B, J> {
     pub(crate) fn new(
         spare: &'a mut B,
         journal: &'a mut Journal<J>,
@@ -95,10 +93,11 @@ impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Updater<'a, B, J> 
         if image_len > self.bank() {
             return Ok(None);
         }
-        let end = image_len.next_multiple_of(B::ERASE_SIZE as u32);
+        let unit = page(self.spare);
+        let end = image_len.next_multiple_of(unit);
         let bytes = self.spare.bytes();
-        let written = bytes.iter().rposition(|&byte| byte != 0xFF).unwrap_or(0);
-        let page = (written / B::ERASE_SIZE * B::ERASE_SIZE) as u32;
+        let written = bytes.iter().rposition(|&byte| byte != 0xFF).unwrap_or(0) as u32;
+        let page = written / unit * unit;
         // The last word may be torn. Later pages look erased, but may have been written with 0xFF.
         self.erase(page, end).await?;
         Ok(Some(self.proceed(Transfer::new(page, image_len))))
@@ -125,7 +124,7 @@ impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Updater<'a, B, J> 
 
     /// Bytes of the spare bank in whole pages.
     pub(crate) fn bank(&self) -> u32 {
-        (self.spare.capacity() / B::ERASE_SIZE * B::ERASE_SIZE) as u32
+        whole_pages(self.spare)
     }
 
     /// Goes on with a transfer that was paused. No other one has begun since.
@@ -146,7 +145,7 @@ impl<'a, B: NorFlash + Mapped, J: NorFlash<Error = B::Error>> Updater<'a, B, J> 
     async fn erase(&mut self, from: u32, to: u32) -> Result<(), UpdateError<B::Error>> {
         if from < to {
             self.spare.erase(from, to).await.map_err(UpdateError::Flash)?;
-            self.journal.count((to - from) / B::ERASE_SIZE as u32, 0);
+            self.journal.count((to - from) / page(self.spare), 0);
         }
         Ok(())
     }

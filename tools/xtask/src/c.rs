@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::firmware::{self, MPS2_AN386, Output};
 use crate::shell::{self, cargo, run as run_command, step};
-use crate::{Failure, install, record};
+use crate::{Failure, install, record, updates};
 
 /// A build of the example for the simulated machine.
 #[derive(Debug)]
@@ -80,12 +80,18 @@ fn assets() -> Result<PathBuf, Failure> {
     found.filter(|_| built).ok_or_else(|| "the firmware's build script has not run".to_owned())
 }
 
-/// Builds the library and returns its path.
+/// Builds the library and returns its path. That for the host takes updates.
 fn library(profile: &str, target: Option<&str>, image: Option<&Path>) -> Result<PathBuf, Failure> {
+    let features = match (target, image) {
+        (None, _) => "update",
+        (Some(_), None) => "dsp",
+        (Some(_), Some(_)) => "dsp,image",
+    };
     let mut build = cargo(".", &["build", "--package", "tidegate-c", "--locked", "--profile", profile]);
+    build.args(["--features", features]);
     let mut folder = firmware::workspace_target_dir();
     if let Some(target) = target {
-        build.args(["--target", target, "--features", if image.is_some() { "dsp,image" } else { "dsp" }]);
+        build.args(["--target", target]);
         folder.push(target);
     }
     if let Some(image) = image {
@@ -115,10 +121,17 @@ pub fn host() -> Result<(), Failure> {
     let mut test = Command::new(&api);
     test.args(["kws_f32.tgi", "api_i8x16.tgi", "hello.tgi", "api_ports.tgi"].map(|name| assets.join(name)));
     run_command("calls from C, valid and invalid", test)?;
+    let update = host_program("update", c(), &library, |cc| {
+        cc.args(["-g", "core/capi/tests/update.c"]);
+    })?;
+    let mut test = Command::new(&update);
+    test.arg(&assets);
+    run_command("updates from C, with cuts of the power", test)?;
 
     if install::answers("c++", &["--version"]) {
         let source = made("header.cc")?;
-        let text = "#include \"tidegate.h\"\nint main() { return tidegate_version() == TIDEGATE_VERSION ? 0 : 1; }\n";
+        let text =
+            "#include \"tidegate_update.h\"\nint main() { return tidegate_version() == TIDEGATE_VERSION ? 0 : 1; }\n";
         shell::write(&source, text)?;
         let program = host_program("header", compiler("c++", "-std=c++11"), &library, |cc| {
             cc.arg(&source);
@@ -128,28 +141,67 @@ pub fn host() -> Result<(), Failure> {
         eprintln!("SKIP the header in C++: there is no c++");
     }
 
-    let text = page_text()?;
-    let blocks = text.split("```c\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let source = made("page.c")?;
-    shell::write(&source, blocks.collect::<String>())?;
+    let source = blocks(PAGE, "page.c")?;
     let page = host_program("page", c(), &library, |cc| {
         cc.arg(include(&assets)).arg(&source).arg(assets.join("kws.c"));
     })?;
     run_command(&format!("the program on {PAGE} runs"), Command::new(&page))?;
+
+    let source = blocks(UPDATE_PAGE, "update_page.c")?;
+    let page = host_program("update_page", c(), &library, |cc| {
+        cc.arg("-Icore/capi/tests").arg(&source).arg("core/capi/tests/board.c");
+    })?;
+    step(&format!("the program on {UPDATE_PAGE} takes updates from `tidegate flash`"), || {
+        takes_updates(&page, &assets)
+    })?;
 
     let example = host_program("kws_host", c(), &library, |cc| sources(cc, &assets, &["host.c", "image.S"]))?;
     compare(&shell::output_within(Command::new(&example), firmware::TIME_LIMIT)?)
 }
 
 const PAGE: &str = "docs/c.md";
+const UPDATE_PAGE: &str = "docs/update.md";
 
-fn page_text() -> Result<String, Failure> {
-    shell::read(&shell::root().join(PAGE))
+fn text_of(page: &str) -> Result<String, Failure> {
+    shell::read(&shell::root().join(page))
 }
 
-/// Checks the library for each row of the page's table of cores: its target and its features.
+/// Writes the blocks in C of a page to a file, and returns its path.
+fn blocks(page: &str, name: &str) -> Result<PathBuf, Failure> {
+    let (text, source) = (text_of(page)?, made(name)?);
+    let blocks = text.split("```c\n").skip(1).filter_map(|rest| rest.split("```").next());
+    shell::write(&source, blocks.collect::<String>())?;
+    Ok(source)
+}
+
+/// Sends images to a program that runs on the simulated board.
+fn takes_updates(program: &Path, assets: &Path) -> Result<(), Failure> {
+    let line = std::env::temp_dir().join(format!("tidegate-board-{}", std::process::id()));
+    let mut board = Command::new(program);
+    board.env("BOARD_LINE", &line).env("BOARD_IMAGE", assets.join("update_first.tgi"));
+    let mut board = board.spawn().map_err(shell::about(program))?;
+    let expected = [
+        ("update_old", "is refused: the image has security counter 0, but at least 1 is required"),
+        ("update_failing", "the model did not pass its test on the device"),
+        ("update_second", ", confirmed, counter 2"),
+        ("update_first", "is refused: the image has security counter 1, but at least 2 is required"),
+    ];
+    let sent = updates::await_line(&line).and_then(|()| {
+        expected.into_iter().try_for_each(|(name, expected)| {
+            let found = updates::flash(&line, assets, name).unwrap_or_else(|error| error);
+            if found.contains(expected) { Ok(()) } else { Err(format!("{name}: not `{expected}`, but `{found}`")) }
+        })
+    });
+    // It may have ended.
+    let _ = board.kill();
+    let _ = board.wait();
+    let _ = fs::remove_file(&line);
+    sent
+}
+
+/// Checks the library for each row of the page's table of cores: its target and its features, and updates on one of them.
 pub fn check() -> Result<(), Failure> {
-    let text = page_text()?;
+    let text = text_of(PAGE)?;
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split('|').collect()).collect();
     let rows: Vec<&Vec<&str>> = rows.iter().filter(|row| row.len() == 6 && row[2].contains("-none-")).collect();
     if rows.len() < 6 {
@@ -157,7 +209,10 @@ pub fn check() -> Result<(), Failure> {
     }
     for row in rows {
         let quoted = |cell: &str| cell.split('`').nth(1).unwrap_or_default().to_owned();
-        let (target, features) = (quoted(row[2]), quoted(row[3]));
+        let (target, mut features) = (quoted(row[2]), quoted(row[3]));
+        if target == MPS2_AN386.target {
+            features += ",update";
+        }
         let mut clippy =
             cargo(".", &["clippy", "--package", "tidegate-c", "--release", "--locked", "--target", &target]);
         clippy.args(["--features", &features, "--", "-D", "warnings"]);
@@ -213,6 +268,7 @@ pub fn run() -> Result<(), Failure> {
     install::targets()?;
     install::qemu()?;
     check()?;
+    firmware::build_command_line()?;
     step("the library for C on the host", host)?;
     build()?;
     for example in &ALL {

@@ -30,7 +30,7 @@ pub fn microbit() -> Result<(), Failure> {
         if number == RESET_BEFORE {
             board.reset()?;
         }
-        found += &board.flash(&folder, name)?;
+        found += &flash(&board.line, &folder, name)?;
     }
     let (mut lines, mut heard) = (found.lines(), 0);
     for line in expected.lines() {
@@ -66,13 +66,7 @@ impl Board {
         let qemu =
             qemu.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(|error| format!("QEMU: {error}"))?;
         let board = Self { qemu, line };
-        let start = Instant::now();
-        while UnixStream::connect(&board.line).is_err() {
-            if start.elapsed() > TIME_LIMIT {
-                return Err("QEMU does not open the serial line of the board".to_owned());
-            }
-            sleep(Duration::from_millis(20));
-        }
+        await_line(&board.line)?;
         Ok(board)
     }
 
@@ -92,19 +86,34 @@ impl Board {
         }
         Ok(())
     }
+}
 
-    /// Sends an image. Returns the output of `tidegate flash`.
-    fn flash(&self, folder: &Path, name: &str) -> Result<String, Failure> {
-        let mut flash = Command::new(firmware::workspace_target_dir().join("release/tidegate"));
-        flash.current_dir(folder).args(["flash", &format!("{name}.tgi"), "--port"]).arg(&self.line);
-        let done = flash.output().map_err(|error| format!("`{}`: {error}", shell::shown(&flash)))?;
-        let [stdout, stderr] = [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-        match stderr.split_once("the device refuses the image: ") {
-            Some((_, reason)) => Ok(format!("{stdout}{name}.tgi is refused: {reason}")),
-            None if done.status.success() => Ok(stdout),
-            None => Err(format!("`{}` failed: {stderr}", shell::shown(&flash))),
-        }
+/// Sends an image over a line. Returns the output of `tidegate flash`.
+pub fn flash(line: &Path, folder: &Path, name: &str) -> Result<String, Failure> {
+    let mut flash = Command::new(firmware::workspace_target_dir().join("release/tidegate"));
+    flash.current_dir(folder).args(["flash", &format!("{name}.tgi"), "--port"]).arg(line);
+    let done = flash.output().map_err(|error| format!("`{}`: {error}", shell::shown(&flash)))?;
+    let [stdout, stderr] = [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    match stderr.split_once("the device refuses the image: ") {
+        Some((_, reason)) => Ok(format!("{stdout}{name}.tgi is refused: {reason}")),
+        None if done.status.success() => Ok(stdout),
+        None => Err(format!("`{}` failed: {stderr}", shell::shown(&flash))),
     }
+}
+
+/// Waits until a device listens.
+///
+/// # Errors
+/// If none does in time.
+pub fn await_line(line: &Path) -> Result<(), Failure> {
+    let start = Instant::now();
+    while UnixStream::connect(line).is_err() {
+        if start.elapsed() > TIME_LIMIT {
+            return Err(format!("{}: no device listens", line.display()));
+        }
+        sleep(Duration::from_millis(20));
+    }
+    Ok(())
 }
 
 impl Drop for Board {

@@ -33,13 +33,33 @@ pub fn runtime() -> Vec<File> {
 /// The source of the library for C as a package in `vendor/tidegate/capi`, beside [`runtime`].
 pub fn library() -> Vec<File> {
     let mut files = folder("capi-src/", "vendor/tidegate/capi/src/");
-    let profile =
-        "\n[workspace]\n\n[profile.release]\ncodegen-units = 1\nlto = \"fat\"\nopt-level = \"s\"\npanic = \"abort\"\n";
-    let manifest = manifest(text("vendor/capi.toml")) + profile;
+    let mut manifest = manifest(text("vendor/capi.toml"));
+    // A project has no updates: their crate is not part of it.
+    manifest = manifest.lines().filter(|line| !is_of_updates(line)).map(|line| format!("{line}\n")).collect();
+    manifest += LIBRARY;
     files.push(("vendor/tidegate/capi/Cargo.toml".into(), manifest.into_bytes()));
     files.push(("vendor/tidegate/capi/include/tidegate.h".into(), text("vendor/tidegate.h").into()));
     files
 }
+
+/// Whether a line of the library's manifest is about updates.
+fn is_of_updates(line: &str) -> bool {
+    line.contains("tidegate-update") || line.contains("tidegate_update")
+}
+
+/// The end of the library's manifest.
+const LIBRARY: &str = r#"
+[workspace]
+
+[profile.release]
+codegen-units = 1
+lto = "fat"
+opt-level = "s"
+panic = "abort"
+
+[lints.rust]
+unexpected_cfgs = { level = "warn", check-cfg = ['cfg(feature, values("update"))'] }
+"#;
 
 fn folder(from: &str, to: &str) -> Vec<File> {
     let from = format!("vendor/{from}");

@@ -1,0 +1,143 @@
+//! A device that takes updates, in one value.
+
+use crate::error::TrustError;
+use crate::fault::UpdateError;
+use crate::flash::{Flash, Mapped};
+use crate::session::{Conversation, Runs};
+use crate::slots::{Active, Slots};
+use crate::tested::Tested;
+use crate::updater::{Running, Updater};
+use crate::wire::{Answer, Request};
+
+/// The slots, the transfer and the conversation with a sender in one value that borrows nothing. It is for code whose calls
+/// cannot share borrows, such as the library for C. Other firmware has [`Session`](crate::Session).
+///
+/// An update still goes to the bank that does not run. The owner ends every use of the model before it
+/// [switches](Self::switch) or [reverts](Self::revert).
+#[derive(Debug)]
+pub struct Endpoint<B, J> {
+    slots: Slots<B, J>,
+    /// The signature and the id of the model that [`active`](Self::active) has verified.
+    running: Option<Running>,
+    model: u64,
+    conversation: Conversation,
+}
+
+impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Endpoint<B, J> {
+    /// An endpoint with the slots of [`Slots::open`].
+    pub fn new(slots: Slots<B, J>) -> Self {
+        Self { slots, running: None, model: 0, conversation: Conversation::default() }
+    }
+
+    /// The slots.
+    pub fn slots(&self) -> &Slots<B, J> {
+        &self.slots
+    }
+
+    /// Verifies the image that runs.
+    ///
+    /// # Errors
+    /// If it is not trusted, or there is none.
+    pub fn active(&mut self) -> Result<Active<'_>, TrustError> {
+        let (active, _) = self.slots.split();
+        self.running = active.as_ref().ok().map(|active| Running::of(active.trusted().signed()));
+        self.model = active.as_ref().map_or(0, |active| active.model().id().0);
+        active
+    }
+
+    /// [`Updater::confirm`] with a proof from [`active`](Self::active).
+    ///
+    /// # Errors
+    /// As [`Updater::confirm`].
+    pub async fn confirm(&mut self, tested: Tested) -> Result<(), UpdateError<B::Error>> {
+        self.slots.updater(self.running).confirm(tested).await
+    }
+
+    /// [`Updater::change_key`].
+    ///
+    /// # Errors
+    /// As [`Updater::change_key`].
+    pub async fn change_key(&mut self, change: &[u8]) -> Result<(), UpdateError<B::Error>> {
+        let (_, mut updater) = self.slots.split();
+        updater.change_key(change).await
+    }
+
+    /// [`Updater::begin`].
+    ///
+    /// # Errors
+    /// As [`Updater::begin`].
+    pub async fn begin(&mut self, len: u32) -> Result<(), UpdateError<B::Error>> {
+        let (transfer, mut updater) = (&mut self.conversation.transfer, self.slots.updater(self.running));
+        transfer.begin(&mut updater, len).await
+    }
+
+    /// Continues the transfer that was interrupted. Returns the length of its image.
+    ///
+    /// # Errors
+    /// If there is none, or the flash fails.
+    pub async fn resume(&mut self) -> Result<u32, UpdateError<B::Error>> {
+        let (transfer, mut updater) = (&mut self.conversation.transfer, self.slots.updater(self.running));
+        transfer.resume(&mut updater).await?;
+        Ok(transfer.receiver(&mut updater)?.image_bytes())
+    }
+
+    /// [`Receiver::write`](crate::Receiver::write).
+    ///
+    /// # Errors
+    /// As [`Receiver::write`](crate::Receiver::write), or if no image is being received.
+    pub async fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), UpdateError<B::Error>> {
+        let (transfer, mut updater) = (&mut self.conversation.transfer, self.slots.updater(self.running));
+        transfer.write(&mut updater, at, bytes).await.map(|_| ())
+    }
+
+    /// Bytes of the image received so far, and their SHA-512.
+    ///
+    /// # Errors
+    /// If no image is being received.
+    pub fn received(&mut self) -> Result<(u32, [u8; 64]), UpdateError<B::Error>> {
+        let (transfer, mut updater) = (&self.conversation.transfer, self.slots.updater(self.running));
+        let receiver = transfer.receiver(&mut updater)?;
+        Ok((receiver.received(), receiver.digest()))
+    }
+
+    /// [`Receiver::finish`](crate::Receiver::finish).
+    ///
+    /// # Errors
+    /// As [`Receiver::finish`](crate::Receiver::finish), or if no image is being received.
+    pub async fn finish(&mut self) -> Result<(), UpdateError<B::Error>> {
+        let (transfer, mut updater) = (&mut self.conversation.transfer, self.slots.updater(self.running));
+        transfer.finish(&mut updater).await
+    }
+
+    /// [`Session::answer`](crate::Session::answer).
+    pub async fn answer(&mut self, number: u8, request: Request<'_>) -> Answer<'static> {
+        let runs = Runs { boot: self.slots.boot(), model: self.model };
+        let mut updater: Updater<'_, B, J> = self.slots.updater(self.running);
+        self.conversation.answer(&mut updater, runs, number, request).await
+    }
+
+    /// [`Slots::switch`].
+    ///
+    /// # Errors
+    /// As [`Slots::switch`].
+    pub async fn switch(&mut self) -> Result<(), UpdateError<B::Error>> {
+        self.slots.switch().await?;
+        self.forget();
+        Ok(())
+    }
+
+    /// [`Slots::revert`].
+    ///
+    /// # Errors
+    /// As [`Slots::revert`].
+    pub async fn revert(&mut self) -> Result<(), UpdateError<B::Error>> {
+        self.slots.revert().await?;
+        self.forget();
+        Ok(())
+    }
+
+    /// Another model runs, which is not verified yet.
+    fn forget(&mut self) {
+        (self.running, self.model) = (None, 0);
+    }
+}
