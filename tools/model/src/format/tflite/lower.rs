@@ -8,6 +8,7 @@ use super::cells::Cells;
 use super::integers::{Counted, Counts, LIMITS, Multiplier};
 use super::malformed;
 use super::moment::Moment;
+use super::pad::Around;
 use super::schema::{Model, Operator};
 use super::timeline::{Timeline, is_of_variables};
 use crate::format::refuse::unsupported_if;
@@ -92,6 +93,8 @@ pub struct Reader<'a> {
     pub carried: BTreeSet<usize>,
     /// Values inside of layer normalizations.
     pub moments: BTreeMap<usize, Moment>,
+    /// Zeros that convolutions add to the rows and columns of tensors, which their values lack.
+    pub padded: BTreeMap<usize, [Around; 2]>,
     /// Tensors that a layer in front of their operators computes already.
     pub folded: BTreeSet<usize>,
     /// States that are ports, and their cells.
@@ -147,6 +150,7 @@ impl<'a> Reader<'a> {
             budget,
             carried,
             moments,
+            padded: BTreeMap::new(),
             folded,
             cells,
             called,
