@@ -3,11 +3,10 @@
 use tidegate::internals::cell::CellKind;
 
 use super::lower::{Along, Reader, Refused, Trouble, Value};
-use super::pad::Around;
 use super::rows::{Filters, Precision, Rows};
 use super::schema::Operator;
 use crate::canonical::Tensor;
-use crate::format::{axis::Axis, layer::Layer, refuse::fail_if};
+use crate::format::{axis::Around, axis::Axis, layer::Layer, refuse::fail_if};
 
 /// The value `SAME` of the schema's `Padding`.
 pub const SAME: i8 = 0;

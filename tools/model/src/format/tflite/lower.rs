@@ -8,11 +8,10 @@ use super::cells::Cells;
 use super::integers::{Counted, Counts, LIMITS, Multiplier};
 use super::malformed;
 use super::moment::Moment;
-use super::pad::Around;
 use super::schema::{Model, Operator};
 use super::timeline::{Timeline, is_of_variables};
 use crate::format::refuse::unsupported_if;
-use crate::format::{Imported, layer::Layer, network::Network, network::Source};
+use crate::format::{Imported, axis::Around, layer::Layer, network::Network, network::Source};
 use crate::{budget::Budget, canonical::MAX_NODES, canonical::Schedule, error::ImportError, error::Result};
 
 /// Maximum number of graphs that a note names.

@@ -6,15 +6,12 @@ use super::conv::{SAME, is_conv};
 use super::lower::{Reader, Refused, Trouble, Value};
 use super::schema::{Operator, Type};
 use crate::canonical::Tensor;
-use crate::format::{layer::Layer, refuse::fail_if};
+use crate::format::{axis::Around, layer::Layer, refuse::fail_if};
 
 /// The most elements of a row that a gather reads.
 const MOST: usize = u16::MAX as usize;
 /// Memory of an index in bytes, here and in the model.
 const INDEX: usize = 24;
-
-/// Zeros before and after a dimension.
-pub type Around = [usize; 2];
 
 impl Reader<'_> {
     pub(super) fn pad(&mut self, operator: &Operator<'_>) -> Refused {
