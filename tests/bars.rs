@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use tidegate_tests::zoo;
 
 /// Core, numeric, layout, cell and units.
 type Key = (String, String, String, String, u64);
@@ -215,10 +216,23 @@ fn a_wake_word_holds_its_size() {
 
 #[test]
 fn the_streaming_wake_word_of_mlperf_holds_its_instructions() {
-    let zoo = record("../../tools/cli/zoo.json");
-    let is_it = |entry: &&Value| entry["name"] == "MLPerf Tiny streaming wake word";
-    let entry = zoo.as_array().expect("there are networks").iter().find(is_it).expect("it is in the zoo");
-    let counts = &entry["figures"]["instructions"]["m4"];
+    let counts = &zoo::entry("MLPerf Tiny streaming wake word")["figures"]["instructions"]["m4"];
     let [step, front_end] = ["step", "front_end"].map(|part| counts[part].as_u64().expect("a count"));
     assert!(front_end > 0 && step + front_end <= MLPERF_INSTRUCTIONS, "{step} and {front_end}");
+}
+
+/// Instructions of Silero's voice activity detector in `i8x16` on a Cortex-M4 for a chunk of 32 ms.
+const SILERO_INSTRUCTIONS: u64 = 1_300_000;
+/// Its image and its code in flash, in bytes.
+const SILERO_BYTES: u64 = 340 * 1024;
+
+#[test]
+fn the_voice_activity_detector_in_integers_holds_its_instructions_and_its_flash() {
+    let figures = &zoo::entry("Silero VAD, 16 kHz, in integers")["figures"];
+    assert_eq!(figures["numeric"], "i8x16");
+    let number = |of: &Value| of.as_u64().expect("a count");
+    let step = number(&figures["instructions"]["m4"]["step"]);
+    assert!(step > 0 && step <= SILERO_INSTRUCTIONS, "{step}");
+    let flash = number(&figures["flash_bytes"]) + number(&figures["code_bytes"]);
+    assert!(flash <= SILERO_BYTES, "{flash}");
 }

@@ -22,6 +22,7 @@ use tidegate_tests::import::{self, ALONE, damaged, sample};
 use tidegate_tests::memory::{peak_bytes, ran_alone};
 use tidegate_tests::tflite::{Places, by_input, ends, fused, stepped};
 use tidegate_tests::tolerance::{worse, worst};
+use tidegate_tests::zoo;
 
 const PIXELS: usize = 28 * 28;
 const CLASSES: usize = 10;
@@ -57,6 +58,21 @@ fn pixel(value: u8) -> i8 {
     (i16::from(value) - 128) as i8
 }
 
+/// Compares the number of digits that are told correctly with the zoo's. `outputs` has those of each digit.
+fn digits_are_those_of_the_zoo<T: PartialOrd + Copy>(name: &str, outputs: &[T]) {
+    let labels = fs::read(data::file("mnist/labels_2000_u8.bin")).unwrap();
+    let told =
+        outputs.chunks(CLASSES).map(|of| (1..CLASSES).fold(0, |most, k| if of[k] > of[most] { k } else { most }));
+    assert_eq!(told.len(), labels.len());
+    let right = told.zip(&labels).filter(|&(told, &label)| told == usize::from(label)).count();
+    println!("{name}: {right} of {} digits are right", labels.len());
+    if data::is_whole() {
+        let thousands = |count: usize| format!("{},{:03}", count / 1000, count % 1000);
+        let expected = format!("{} of {} digits", thousands(right), thousands(labels.len()));
+        assert_eq!(zoo::entry(name)["accuracy"], expected.as_str());
+    }
+}
+
 #[test]
 fn all_digits_match_the_interpreter_bit_for_bit_in_integers() {
     let digits = fs::read(data::file("mnist/digits_2000x28x28_u8.bin")).unwrap();
@@ -74,6 +90,8 @@ fn all_digits_match_the_interpreter_bit_for_bit_in_integers() {
     let wrong = wrong.into_iter().fold([0; 2], |[a, b], [c, d]| [a + c, b + d]);
     println!("of {count} digits differ: core {}, tidegate-fused {}", wrong[0], wrong[1]);
     assert_eq!(wrong, [0; 2]);
+    let outputs: Vec<i8> = expected.iter().map(|byte| byte.cast_signed()).collect();
+    digits_are_those_of_the_zoo("MNIST rows, int8", &outputs);
 }
 
 #[test]
@@ -84,7 +102,7 @@ fn all_digits_are_within_1e_5_of_the_interpreter_in_floats() {
     assert_eq!(expected.len(), digits.len() / PIXELS * CLASSES);
     let image = image("trained_lstm", Numeric::F32);
     let model = image.model();
-    let far = data::in_parallel(digits.len() / PIXELS, |digit| {
+    let outputs = data::in_parallel(digits.len() / PIXELS, |digit| {
         let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
         let mut state = State::new(&model, &mut memory).unwrap();
         let mut output = [0.0; CLASSES];
@@ -94,12 +112,13 @@ fn all_digits_are_within_1e_5_of_the_interpreter_in_floats() {
             has_output = model.step_f32(&mut state, &mut scratch, &row, &mut output).unwrap().has_output();
         }
         assert!(has_output, "digit {digit}");
-        let far = output.iter().zip(&expected[digit * CLASSES..]).map(|(a, b)| (a - b).abs());
-        worst(far)
+        output
     });
-    let worst = worst(far);
+    let outputs = outputs.as_flattened();
+    let worst = worst(outputs.iter().zip(&expected).map(|(a, b)| (a - b).abs()));
     println!("worst error over all digits: {worst:.2e}");
     assert!(worst <= 1e-5, "{worst:e}");
+    digits_are_those_of_the_zoo("MNIST rows, float", outputs);
 }
 
 /// The cases that the script recorded, either the integer or the float ones.

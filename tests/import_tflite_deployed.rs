@@ -14,6 +14,7 @@ use tidegate_tests::data;
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::import::ALONE;
 use tidegate_tests::tflite::{continued, fused, stepped};
+use tidegate_tests::zoo;
 
 /// The model in a file of the data.
 fn model(path: &str) -> Canonical {
@@ -98,6 +99,8 @@ fn mlperf_streaming_wake_word_steps_frame_by_frame_with_the_bits_of_its_windows(
     let starts = (0..heard.len()).filter(|&at| heard[at] && !(at > 0 && heard[at - 1]));
     let seconds: Vec<f32> = starts.map(|at| (at + 29) as f32 * 0.032).collect();
     assert!(matches!(seconds.as_slice(), [1.0..2.5, 4.0..5.5]), "{seconds:?}");
+    let entry = zoo::entry("MLPerf Tiny streaming wake word");
+    assert_eq!(entry["accuracy"], "2 hits and 1 miss on its recording, as published");
     if data::is_whole() {
         matches_in("MLPerf, stream", &[Layout::Portable], &model, &of("stream/input"), &of("stream/output"));
     }

@@ -279,6 +279,9 @@ fn values_of_different_scales_are_brought_to_one_scale() {
         for option in ["add", "multiply", "average", "maximum", "norm"] {
             hold(&format!("{option} of {units}"), &mut rng, vec![wide(), lstm(), parts(option)], 30.0);
         }
+        let difference = reading(node("m", "merge", "", [2 * units, units, units], &[]), &["l", "wide"]);
+        let difference = with(difference, &["subtract"]);
+        hold(&format!("difference of {units}"), &mut rng, vec![wide(), lstm(), difference], 30.0);
         let share = activated(dense("share", "in", features, units), "sigmoid");
         let blend = reading(parts("blend"), &["wide", "l", "share"]);
         hold(&format!("blend of {units}"), &mut rng, vec![wide(), lstm(), share, blend], 30.0);

@@ -58,11 +58,12 @@ fn three_parts_are_blended_and_merged() {
 }
 
 #[test]
-fn a_quotient_is_the_first_part_divided_by_the_second() {
+fn a_quotient_and_a_difference_have_two_parts() {
     let mut rng = Rng::new(4);
-    for size in [1, 3, 4, 17] {
+    for (option, size) in ["divide", "subtract"].into_iter().flat_map(|option| [1, 3, 4, 17].map(|size| (option, size)))
+    {
         let mut merge = node("n", "merge", "in", [2 * size, size, size], &[]);
-        merge.options.push("divide".to_owned());
+        merge.options.push(option.to_owned());
         hold(&network(vec![merge.clone()], &[]), &rng.numbers(5 * 2 * size, 2.0));
         let mut of_three = network(vec![merge], &[]);
         of_three.architecture.inputs[0].size = 3 * size;

@@ -21,6 +21,8 @@ SHIPPED = "../../../../assets/speech_commands"
 CALIBRATION_CLIPS, OTHER_CLIPS = 3, 4
 WAKE_WORDS = ["marvin", "sheila"]
 CHUNKS, CHUNK = 480, 512
+# Samples before a chunk that its step reads too, and the chunks to calibrate with.
+BEFORE, CALIBRATION = 64, range(100, 164)
 # The frames with the first events of both models of the wake word, after others that fill their state.
 FRAMES = (6900, 8520)
 # Blocks of the stream's FLAC file, whose features are kept from the first frame on: 6.7 seconds.
@@ -140,6 +142,13 @@ def write_silero(data, folder):
     with wave.open(str(folder / "silero_vad/test.wav"), "wb") as sound:
         sound.setparams(format)
         sound.writeframes(samples)
+    samples = struct.unpack("<%dh" % (CHUNKS * CHUNK), samples)
+    # Each chunk follows the last samples of the previous one.
+    chunks = [samples[CHUNK * k - BEFORE : CHUNK * (k + 1)] for k in CALIBRATION]
+    shape = "{'descr': '<f2', 'fortran_order': False, 'shape': (%d, %d), }" % (len(chunks), len(chunks[0]))
+    header = b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + shape.ljust(117).encode() + b"\n"
+    values = [sample / 32768 for chunk in chunks for sample in chunk]
+    write(REPOSITORY / "assets/silero_vad/chunks.npy", header + struct.pack("<%de" % len(values), *values))
 
 
 def flac_start(data, blocks):

@@ -4,14 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::Value;
+use tidegate_tests::measured::recorded;
+use tidegate_tests::zoo::entries;
 
 use super::{repository, thousands};
-
-fn entries() -> Vec<Value> {
-    let path = repository().join("tools/cli/zoo.json");
-    let text = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
 
 fn text<'v>(entry: &'v Value, name: &str) -> &'v str {
     entry[name].as_str().unwrap_or_else(|| panic!("{entry} has no {name}"))
@@ -31,6 +27,12 @@ fn millions(entry: &Value, core: &str) -> String {
     format!("{millions:.digits$}{of}")
 }
 
+/// The part of real time that a Cortex-M4 is busy; nothing for a network without a clock.
+fn share(entry: &Value) -> String {
+    let percent = entry["figures"]["share_of_m4"].as_f64().map(|share| 100.0 * share);
+    percent.map_or_else(String::new, |percent| format!("{percent:.*} %", if percent < 9.95 { 1 } else { 0 }))
+}
+
 /// `docs/zoo.md`
 pub fn table() -> String {
     let row = |entry: &Value| {
@@ -41,15 +43,17 @@ pub fn table() -> String {
         let arena = figures["arena_bytes"].as_u64().map_or_else(String::new, thousands);
         let numeric = text(figures, "numeric");
         let [name, origin, licence, result] = ["name", "origin", "licence", "result"].map(|name| text(entry, name));
+        let (share, accuracy) = (share(entry), entry["accuracy"].as_str().unwrap_or_default());
         format!(
             "| {name} | {origin}, {licence} | {file} | `{numeric}` | {flash} | {ram} | {arena} | {macs} | {m0plus} | {m4} | {m55} \
-             | {result} |\n"
+             | {share} | {accuracy} | {result} |\n"
         )
     };
     let rows: String = entries().iter().map(row).collect();
     format!(
-        "| network | origin | bytes of the file | numeric | flash | RAM | arena of TFLM | MACs a step | million instructions, M0+ | M4 | M55 | checked |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|\n{rows}"
+        "| network | origin | bytes of the file | numeric | flash | RAM | arena of TFLM | MACs a step | million instructions, M0+ | M4 | M55 \
+         | busy, M4 at 120 MHz | accuracy | checked |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n{rows}"
     )
 }
 
@@ -71,4 +75,26 @@ fn every_network_of_the_zoo_is_checked_by_a_test() {
         let (name, check) = (text(entry, "name"), text(entry, "check"));
         assert!(tests.contains(&format!("#[test]\nfn {check}() {{")), "{name}: there is no test {check}");
     }
+}
+
+/// The accuracy of each keyword spotter is that of its record. The tests of the other networks compare theirs themselves.
+#[test]
+fn accuracies_of_keyword_spotters_are_those_of_the_record() {
+    let entries = entries();
+    for row in recorded("hello_edge_integer").as_array().expect("there are rows") {
+        let model = text(row, "model");
+        let [right, clips] = ["i8x16", "clips"].map(|column| number(&row[column]));
+        let percent = 100.0 * right as f64 / clips as f64;
+        let expected = format!("{percent:.1} % of {} clips of Speech Commands", thousands(clips));
+        let entry = entries.iter().find(|entry| text(entry, "name") == format!("Hello Edge {model}"));
+        let entry = entry.unwrap_or_else(|| panic!("{model} is not in the zoo"));
+        assert_eq!(
+            (text(&entry["figures"], "numeric"), text(entry, "accuracy")),
+            ("i8x16", expected.as_str()),
+            "{model}"
+        );
+    }
+    let with: Vec<&str> = entries.iter().filter(|of| of["accuracy"].is_string()).map(|of| text(of, "name")).collect();
+    let others = with.into_iter().filter(|name| !name.starts_with("Hello Edge"));
+    assert!(others.eq(["MLPerf Tiny streaming wake word", "MNIST rows, float", "MNIST rows, int8"]));
 }

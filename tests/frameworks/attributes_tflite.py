@@ -18,7 +18,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from attributes_file import write
-from attributes_tflite_graphs import activation, by_constant, concatenation, depthwise, mean, of_two, one, pool, variables
+from attributes_tflite_graphs import activation, by_constant, concatenation, depthwise, mean, of_two, one, pad, pool, variables
 from tflite_graphs import Graph, Rings
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tflite")
@@ -46,7 +46,7 @@ FUSED = dict(fusedActivationFunction=[1, 2, 3, 4, 5])
 POWERS_OF_TWO = dict(potScaleInt16=[False])
 POOL = FUSED | dict(padding=[0], strideW=[2], strideH=[3], filterWidth=[3], filterHeight=[2])
 # Functions of graphs in floats only.
-FLOATS = (of_two, pool, mean, one)
+FLOATS = (one,)
 # Operators, what their row of the table says of them, the function that builds their graph, and the values of their
 # options.
 GRAPHS = [
@@ -56,11 +56,13 @@ GRAPHS = [
     ("SUB", "", by_constant, FUSED | POWERS_OF_TWO),
     ("MUL", "computed", of_two, FUSED),
     ("ADD", "computed", of_two, FUSED | POWERS_OF_TWO),
+    ("SUB", "computed", of_two, FUSED | POWERS_OF_TWO),
     ("DEPTHWISE_CONV_2D", "", depthwise, FUSED | dict(
         padding=[1], strideW=[2], strideH=[3], depthMultiplier=[3], dilationWFactor=[2], dilationHFactor=[3])),
     ("AVERAGE_POOL_2D", "", pool, POOL),
     ("MAX_POOL_2D", "", pool, POOL),
     ("MEAN", "", mean, dict(keepDims=[True])),
+    ("PAD", "", pad, {}),
     ("PACK", "", one, dict(axis=[1], valuesCount=[2])),
     ("UNPACK", "", one, dict(axis=[1], num=[2])),
     ("CONCATENATION", "", concatenation, FUSED | dict(axis=[-1, 2])),

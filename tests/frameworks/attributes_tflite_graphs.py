@@ -25,9 +25,8 @@ def by_constant(graph, name, **options):
 
 
 def of_two(graph, name, **options):
-    """Two computed values, in floats."""
-    x, y = graph.value([1, 4, 5]), graph.value([1, 4, 5])
-    graph.operator(name, [x, graph.curve(x, "TANH", None, None)], [y], 2, **of_arithmetic(name, options))
+    x, y = graph.value([1, 4, 5], 5, SCALE), graph.value([1, 4, 5], -20, OUTPUT_SCALE)
+    graph.operator(name, [x, graph.curve(x, "TANH", 1 / 128, 0)], [y], 2, **of_arithmetic(name, options))
     return graph.content(x, y)
 
 
@@ -64,20 +63,27 @@ def concatenation(graph, _, **options):
 def pool(graph, name, **options):
     """The shape of the output follows from the options."""
     given = dict(padding=1, strideW=1, strideH=1, filterWidth=2, filterHeight=3, fusedActivationFunction=NONE) | options
-    x = graph.value([1, 7, 6, 2])
+    x = graph.value([1, 7, 6, 2], 5, SCALE)
 
     def length(size, kernel, stride):
         return -(-(size if given["padding"] == 0 else size - kernel + 1) // stride)
 
     shape = [length(7, given["filterHeight"], given["strideH"]), length(6, given["filterWidth"], given["strideW"])]
-    return graph.content(x, graph.operator(name, [x], [graph.value([1, *shape, 2])], options="Pool2DOptions", **given))
+    y = graph.value([1, *shape, 2], 5, SCALE)
+    return graph.content(x, graph.operator(name, [x], [y], 2, options="Pool2DOptions", **given))
 
 
 def mean(graph, name, **options):
     given = dict(keepDims=False) | options
-    x = graph.value([1, 4, 5])
-    y = graph.value([1, 1, 5] if given["keepDims"] else [1, 5])
-    return graph.content(x, graph.operator(name, [x, graph.constant([1])], [y], options="ReducerOptions", **given))
+    x = graph.value([1, 4, 5], 5, SCALE)
+    y = graph.value([1, 1, 5] if given["keepDims"] else [1, 5], -20, OUTPUT_SCALE)
+    return graph.content(x, graph.operator(name, [x, graph.constant([1])], [y], 2, options="ReducerOptions", **given))
+
+
+def pad(graph, name, **_):
+    x, y = graph.value([1, 3, 4, 2], 5, SCALE), graph.value([1, 6, 4, 3], 5, SCALE)
+    graph.operator(name, [x, graph.constant([[0, 0], [1, 2], [0, 0], [0, 1]])], [y], 2, options="PadOptions")
+    return graph.content(x, y)
 
 
 def one(graph, name, **options):

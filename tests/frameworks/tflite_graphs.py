@@ -200,16 +200,93 @@ def by_constant(rng, name, channels, fused=NONE, first=False):
 
 
 def of_two(rng, name, fused=NONE):
-    """A product or sum of a value and its requantized self, for each of the 256 integers."""
+    """A product, sum or difference of a value and its requantized self, for each of the 256 integers."""
     graph = Graph(rng)
     x = graph.value([1, 256], scale=np.float32(rng.uniform(0.01, 0.05)))
     other = graph.operator("QUANTIZE", [x], [graph.value([1, 256])], 2, options="QuantizeOptions")
     a, b = graph.quantization(x)[0], graph.quantization(other)[0]
     spread = a * b * rng.uniform(40, 200) if name == "MUL" else max(a, b) * rng.uniform(0.6, 2)
     y = graph.value([1, 256], scale=np.float32(spread))
-    options = dict(MUL="MulOptions", ADD="AddOptions")[name]
-    graph.operator(name, [x, other], [y], 2, options=options, fusedActivationFunction=fused)
+    graph.operator(name, [x, other], [y], 2, options=f"{name.title()}Options", fusedActivationFunction=fused)
     return graph.content(x, y), np.arange(-128, 128).reshape(1, 1, 256)
+
+
+def telling_difference(rng):
+    """A difference that changes if its second term is negated before it is rounded instead of after.
+
+    The scales are those with ties: the second term times its scale is a whole number but for the last bits.
+    """
+    while True:
+        least = 8 * (2 * int(rng.integers(0, 8)) + 1)
+        product = int(rng.integers(least // 2 + 1, least))
+        b, unit = np.float32(product / least + rng.integers(-4, 5) * 2.0**-24), 2.0
+        graph = Graph(rng)
+        x = graph.value([1, 256], 0, np.float32(1))
+        # Its least value is -least, for many values of x.
+        other = graph.operator("QUANTIZE", [x], [graph.value([1, 256], least - 128, b)], 2, options="QuantizeOptions")
+        y = graph.value([1, 256], 0, np.float32(unit))
+        graph.operator("SUB", [x, other], [y], 2, options="SubOptions", fusedActivationFunction=NONE)
+        of_x = np.arange(-128, 128)
+        of_other = np.maximum(requantized(of_x, 1 / float(b)), -least)
+        first, second = requantized(of_x << 20, 1 / unit), requantized(of_other << 20, float(b) / unit)
+        of = [requantized(first + term, 2.0**-20) for term in (-second, requantized(-of_other << 20, float(b) / unit))]
+        if np.any(of[0] != of[1]):
+            return graph.content(x, y), of_x.reshape(1, 1, 256)
+
+
+def pool(rng, name, padding, stride=1, fused=NONE, floats=False):
+    """A pool over an image, whose values are above and below zero."""
+    graph = Graph(rng, floats)
+    height, width, channels = (int(size) for size in rng.integers([4, 4, 1], [9, 9, 8]))
+    kernel = [int(size) for size in rng.integers(2, 4, 2)]
+    x = graph.value([1, height, width, channels])
+    return graph.content(x, pool_of(graph, x, name, kernel, padding, stride, fused)), levels(rng, graph, x)
+
+
+def pool_of(graph, x, name, kernel, padding=1, stride=1, fused=NONE):
+    """The output has the quantization of the input, as the interpreter requires."""
+    _, height, width, channels = graph.shape(x)
+    placed = lambda size, k: -(-size // stride) if padding == 0 else (size - k) // stride + 1
+    scale, zero_point = graph.quantization(x)
+    y = graph.value([1, placed(height, kernel[0]), placed(width, kernel[1]), channels], zero_point, scale)
+    return graph.operator(
+        name, [x], [y], 2, options="Pool2DOptions", padding=padding, strideW=stride, strideH=stride,
+        filterHeight=kernel[0], filterWidth=kernel[1], fusedActivationFunction=fused,
+    )
+
+
+def levels(rng, graph, x, count=12):
+    """Inputs with noise around a level each, so that their means are many."""
+    size = int(np.prod(graph.shape(x)))
+    noise = draw(rng, [count, size]) // int(rng.integers(1, 5)) + draw(rng, [count, 1])
+    values = np.clip(noise, -128, 127).reshape(count, 1, size)
+    return values.astype("f4") / 64 if graph.floats else values
+
+
+def mean(rng, rows, keep, other=True):
+    """A mean over the rows of a sequence, or over the pixels of an image. Its output may have another quantization."""
+    graph = Graph(rng)
+    shape = [1, *(int(size) for size in rng.integers(3, 12, len(rows))), int(rng.integers(1, 8))]
+    x = graph.value(shape)
+    left = [1, *([1] * len(rows) if keep else []), shape[-1]]
+    y = graph.value(left) if other else graph.value(left, graph.quantization(x)[1], graph.quantization(x)[0])
+    graph.operator("MEAN", [x, graph.constant(rows)], [y], 2, options="ReducerOptions", keepDims=keep)
+    return graph.content(x, y), levels(rng, graph, x, 40)
+
+
+def padded(rng, behind, floats=False):
+    """An image with zeros around it, and a layer that reads it."""
+    graph = Graph(rng, floats)
+    height, width, channels = (int(size) for size in rng.integers([4, 4, 1], [7, 7, 5]))
+    x = graph.value([1, height, width, channels])
+    around = [[0, 0], *([int(size) for size in rng.integers(0, 3, 2)] for _ in range(2)), [0, 0]]
+    if behind == "MAX_POOL_2D":
+        around[3] = [1, 2]
+    shape = [size + sum(by) for size, by in zip(graph.shape(x), around)]
+    y = graph.tensor(shape, "i1", *graph.quantization(x))
+    graph.operator("PAD", [x, graph.constant(around)], [y], 2, options="PadOptions")
+    y = pool_of(graph, y, behind, [2, 2]) if behind == "MAX_POOL_2D" else depthwise_of(graph, y, [3, 2], stride=2)
+    return graph.content(x, y), levels(rng, graph, x)
 
 
 def constant_of(graph, name, shape, constant):
@@ -398,6 +475,17 @@ SAMPLE = [
     ("integer_rings_of_halves", rings, dict(form="old", new=2, split="SPLIT")),
     ("integer_add_two", of_two, dict(name="ADD", fused=RELU)),
     ("integer_multiply_two", of_two, dict(name="MUL")),
+    ("integer_subtract_two", of_two, dict(name="SUB", fused=RELU)),
+    ("integer_subtract_precise", telling_difference, {}),
+    ("integer_max_pool", pool, dict(name="MAX_POOL_2D", padding=0, stride=2, fused=RELU)),
+    ("integer_average_pool", pool, dict(name="AVERAGE_POOL_2D", padding=0)),
+    ("integer_average_pool_strides", pool, dict(name="AVERAGE_POOL_2D", padding=1, stride=2, fused=RELU)),
+    ("integer_mean", mean, dict(rows=[1, 2], keep=False)),
+    ("integer_mean_of_rows", mean, dict(rows=[1], keep=True, other=False)),
+    ("integer_pad", padded, dict(behind="DEPTHWISE_CONV_2D")),
+    ("integer_pad_channels", padded, dict(behind="MAX_POOL_2D")),
+    ("float_pad", padded, dict(behind="DEPTHWISE_CONV_2D", floats=True)),
+    ("float_pad_channels", padded, dict(behind="MAX_POOL_2D", floats=True)),
 ]
 
 

@@ -67,6 +67,9 @@ fn chosen(node: &Node, kind: CellKind, number: &NumberSpec) -> i32 {
         "cell_clip" => number.most,
         "least" | "first" => -128,
         "roundings" => 1,
+        "zero_point" => -5,
+        // A mean by division.
+        "factor" if kind == CellKind::Pool => 0,
         "most" => 127,
         // The exponents have 26 fraction bits.
         "lift" => 20,

@@ -65,6 +65,7 @@ pub mod tolerance;
 pub mod twin;
 pub mod twin_front_end;
 pub mod twin_micro;
+pub mod zoo;
 
 /// The examples of `docs/hosts.md`.
 #[cfg(doctest)]

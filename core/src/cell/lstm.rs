@@ -278,7 +278,11 @@ pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
                 (&integer::SPEC, &Cell::integer_whole(&SPEC, integer::step_projected::<K>).when(1 << PROJECTION)),
                 (
                     &integer::RARE_SPEC,
-                    &Cell::integer(&SPEC, &integer::RARE_SPEC, integer::step_any::<K>).when(integer::RARE),
+                    &Cell::integer(&SPEC, &integer::RARE_SPEC, integer::step_rare::<K>).when(integer::RARE),
+                ),
+                (
+                    &integer::RARE_SPEC,
+                    &Cell::integer(&SPEC, &integer::RARE_SPEC, integer::step_any::<K>).when(integer::NORMS),
                 ),
             ],
             i8: &[(&i8::SPEC, &Cell::integer(&SPEC, &i8::SPEC, i8::step::<K>))],

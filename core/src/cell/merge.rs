@@ -10,6 +10,7 @@
 //! y = max(x_1, x_2, …, x_k)                    maximum
 //! y = √(x_1² + x_2² + … + x_k²)                norm
 //! y = x_1 ⊘ x_2                                divide, of two parts
+//! y = x_1 - x_2                                subtract, of two parts
 //! y = x_1 ⊙ x_3 + x_2 ⊙ (1 - x_3)              blend, of three parts
 //! ```
 //!
@@ -30,6 +31,7 @@
 //! | `blend` | the third part is the share of the first; the rest is the second |
 //! | `divide` | the quotient of two parts; only in floats |
 //! | `norm` | the magnitude, such as that of a complex number's two parts |
+//! | `subtract` | the difference of two parts |
 //!
 //! # Known as
 //!
@@ -46,7 +48,7 @@ pub mod integer;
 use super::prelude::*;
 use crate::element::greater;
 
-const OPTIONS: &[&str] = &["add", "multiply", "average", "maximum", "blend", "norm", "divide"];
+const OPTIONS: &[&str] = &["add", "multiply", "average", "maximum", "blend", "norm", "divide", "subtract"];
 const ADD: u32 = option(OPTIONS, "add");
 const MULTIPLY: u32 = option(OPTIONS, "multiply");
 const AVERAGE: u32 = option(OPTIONS, "average");
@@ -54,15 +56,20 @@ const MAXIMUM: u32 = option(OPTIONS, "maximum");
 const BLEND: u32 = option(OPTIONS, "blend");
 const NORM: u32 = option(OPTIONS, "norm");
 const DIVIDE: u32 = option(OPTIONS, "divide");
+const SUBTRACT: u32 = option(OPTIONS, "subtract");
 
 pub(super) const SPEC: CellSpec = CellSpec {
     name: "merge",
     rules: &[
         RECURRENT,
         Rule::Multiple(Dim::Input, Dim::Output),
-        Rule::OneOf { options: &[ADD, MULTIPLY, AVERAGE, MAXIMUM, BLEND, NORM, DIVIDE], least: 0 },
+        Rule::OneOf { options: &[ADD, MULTIPLY, AVERAGE, MAXIMUM, BLEND, NORM, DIVIDE, SUBTRACT], least: 0 },
         Rule::Equal(Dim::When(BLEND, &Dim::Input), Dim::When(BLEND, &Dim::Product(&[Dim::Const(3), Dim::Output]))),
         Rule::Equal(Dim::When(DIVIDE, &Dim::Input), Dim::When(DIVIDE, &Dim::Product(&[Dim::Const(2), Dim::Output]))),
+        Rule::Equal(
+            Dim::When(SUBTRACT, &Dim::Input),
+            Dim::When(SUBTRACT, &Dim::Product(&[Dim::Const(2), Dim::Output])),
+        ),
     ],
     options: OPTIONS,
     ..CellSpec::EMPTY
@@ -100,6 +107,8 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {
         greater
     } else if node.has(DIVIDE) {
         |y, part| y / part
+    } else if node.has(SUBTRACT) {
+        |y, part| y - part
     } else {
         |y, part| y + part
     };

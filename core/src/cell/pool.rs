@@ -40,6 +40,7 @@
 //!
 //! None of its own.
 
+pub mod i8;
 pub mod integer;
 
 use super::patch::{COLS, EXTENTS, HEIGHT, IMAGE, IN_CHANNELS, POSITIONED, ROWS, TAPS, WIDTH, Way};
@@ -79,7 +80,7 @@ pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
             spec: &SPEC,
             float: &[&Cell::float(&SPEC, step)],
             integer: &[(&integer::SPEC, &Cell::integer(&SPEC, &integer::SPEC, integer::step))],
-            ..Entry::EMPTY
+            i8: &[(&i8::SPEC, &Cell::integer(&SPEC, &i8::SPEC, i8::step))],
         }
     }
 }

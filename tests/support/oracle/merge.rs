@@ -1,4 +1,4 @@
-//! Merges parts of equal length: their sum or, by option, their product (the first by the second, and so on), mean,
+//! Merges parts of equal length: their sum or, by option, their difference, their product (the first by the second, and so on), mean,
 //! maximum, magnitude, or the blend a t + b (1 - t) of three parts a, b, t.
 
 use super::sums::{mean, sum};
@@ -19,6 +19,9 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], _: &mut [Bounded]) -> Vec<Bounded> {
         } else if cell.has("divide") {
             let &[a, b] = parts.as_slice() else { panic!("a quotient has two parts, not {}", parts.len()) };
             a.over(b)
+        } else if cell.has("subtract") {
+            let &[a, b] = parts.as_slice() else { panic!("a difference has two parts, not {}", parts.len()) };
+            a.minus(b)
         } else if cell.has("multiply") {
             fold(Bounded::times)
         } else if cell.has("maximum") {

@@ -93,6 +93,8 @@ impl TwinNode {
                 let product =
                     rest.iter().copied().reduce(|product, part| from_q15(product * part)).expect("there are two parts");
                 (within(product * last * 2) * multipliers[0]) >> 32
+            } else if self.has("subtract") {
+                within(scaled[0] - scaled[1])
             } else {
                 within(scaled.iter().sum())
             };

@@ -31,6 +31,8 @@ pub struct Entry {
     pub check: String,
     /// The outcome of that test.
     pub result: String,
+    /// The accuracy by a public measure, if there is one.
+    pub accuracy: Option<String>,
     /// The costs.
     pub figures: Figures,
 }
@@ -44,10 +46,14 @@ pub struct Figures {
     pub file_bytes: u64,
     /// Bytes of the image.
     pub flash_bytes: u64,
+    /// Bytes of code and tables on a Cortex-M4, estimated.
+    pub code_bytes: u64,
     /// Bytes of state, scratch, front end and detector.
     pub ram_bytes: u64,
     /// Multiply-accumulates of a step.
     pub macs: u64,
+    /// The part of real time that a Cortex-M4 at 120 MHz is busy, by modelled cycles; `None` without a clock.
+    pub share_of_m4: Option<f64>,
     /// Instructions, by core.
     pub instructions: BTreeMap<String, Counts>,
 }

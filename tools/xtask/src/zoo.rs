@@ -46,6 +46,9 @@ struct Entry {
     check: String,
     /// The outcome of that test.
     result: String,
+    /// The accuracy by a public measure, if there is one. Tests compare it with what they measure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accuracy: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     figures: Option<Figures>,
 }
@@ -55,10 +58,16 @@ struct Entry {
 struct Figures {
     numeric: String,
     file_bytes: u64,
+    /// The image.
     flash_bytes: u64,
+    /// Code and tables for the network and its front end on a Cortex-M4, as `tidegate inspect --for` estimates them.
+    code_bytes: u64,
     /// State, scratch, front end and detector.
     ram_bytes: u64,
     macs: u64,
+    /// The part of real time that a Cortex-M4 at 120 MHz is busy, by modelled cycles; none without a clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share_of_m4: Option<f64>,
     /// The arena of TensorFlow Lite Micro, if its authors state it.
     #[serde(skip_serializing_if = "Option::is_none")]
     arena_bytes: Option<u64>,
@@ -127,6 +136,12 @@ fn measured(entry: &Entry, data: &Path) -> Result<Figures, Failure> {
         output_within(pack, PACK_LIMIT)?;
         let mut inspect = tidegate();
         inspect.arg("inspect").arg("--json").arg(&image);
+        if machine.core == "m4" {
+            inspect.args(["--for", "cortex-m4", "--mhz", "120"]);
+            if entry.step_us > 0.0 {
+                inspect.args(["--every", &(entry.step_us / 1e3).to_string()]);
+            }
+        }
         let text = output_within(inspect, PACK_LIMIT)?;
         let known: Value = serde_json::from_str(&text).map_err(about(&image))?;
         let number = |name: &str| known[name].as_u64().ok_or_else(|| about(&image)(format!("has no {name}")));
@@ -136,8 +151,10 @@ fn measured(entry: &Entry, data: &Path) -> Result<Figures, Failure> {
             numeric: known["numeric"].as_str().unwrap_or_default().to_owned(),
             file_bytes,
             flash_bytes: 0,
+            code_bytes: 0,
             ram_bytes: 0,
             macs,
+            share_of_m4: None,
             arena_bytes,
             instructions: BTreeMap::new(),
         });
@@ -146,6 +163,9 @@ fn measured(entry: &Entry, data: &Path) -> Result<Figures, Failure> {
             all.flash_bytes = number("flash_bytes")?;
             let parts = ["state_bytes", "scratch_bytes", "front_end_bytes", "detector_bytes"].map(number);
             all.ram_bytes = parts.into_iter().sum::<Result<u64, _>>()?;
+            let device = &known["device"];
+            all.code_bytes = device["code_bytes"].as_u64().ok_or_else(|| about(&image)("has no code_bytes"))?;
+            all.share_of_m4 = device["share"].as_f64().map(|share| (1e4 * share).round() / 1e4);
         }
     }
     figures.ok_or_else(|| "no core is measured".to_owned())

@@ -36,10 +36,10 @@ use crate::integer_norm::MAX_LEN;
 use crate::kernel::gates::{LstmShifts, usual};
 use crate::quant::{MAX, ONE, from_q15, saturate};
 
-/// The options that need `step_any`.
+/// The options that need `step_rare` or `step_any`.
 pub const RARE: u32 = 1 << PEEPHOLE | 1 << COUPLED | 1 << MASKED | 1 << OTHER | 1 << UNIT_SCALES | 1 << WIDE | NORMS;
 /// The options that normalize.
-const NORMS: u32 = 1 << GATE_NORM | 1 << JOINT_NORM | 1 << CELL_NORM | 1 << OUTPUT_NORM;
+pub const NORMS: u32 = 1 << GATE_NORM | 1 << JOINT_NORM | 1 << CELL_NORM | 1 << OUTPUT_NORM;
 
 const NUMBERS: &[NumberSpec] = &[
     NumberSpec::PREACT_BITS,
@@ -273,7 +273,7 @@ const QUANTIZATION: Quantization = Quantization {
     ..Quantization::MOVE
 };
 
-/// The spec for `step_any`, which needs more scratch. It is a spec of its own because a step checks all of the
+/// The spec for `step_rare` and `step_any`, which needs more scratch. It is a spec of its own because a step checks all of the
 /// scratch that its spec lists, and `step` should not need more than it uses.
 pub const RARE_SPEC: IntegerSpec = IntegerSpec {
     work: &[
@@ -306,6 +306,14 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
 /// [`step`] with or without a projection.
 pub(crate) fn step_projected<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     step_by::<K, false>(node, io, update::<K>);
+}
+
+/// One step with any options but normalizations.
+pub(crate) fn step_rare<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
+    if is_masked(node, MASKED, io.x) {
+        return copy(io.y, io.state);
+    }
+    step_by::<K, true>(node, io, update_any::<K>);
 }
 
 /// One step with any options.

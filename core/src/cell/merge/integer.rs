@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! y = (r_1 + r_2 + … + r_k + 2^7) >> 8                 add, without an option, and average: m_k includes 1 / k of the mean
+//! y = (r_1 - r_2 + 2^7) >> 8                           subtract
 //! y = (max(r_1, r_2, …, r_k) + 2^7) >> 8               maximum
 //! y = (mulh(p x_k · 2, m_1) + 2^7) >> 8                multiply: p is x_1, (p x_2) / 2^15, …, up to x_(k - 1)
 //! y = (⌊√(r_1² + r_2² + … + r_k²)⌋ + 2^7) >> 8        norm: in 64 bits
@@ -13,7 +14,7 @@
 //!
 //! A quotient by 2^15 is rounded to nearest.
 
-use super::{ADD, AVERAGE, BLEND, MAXIMUM, MULTIPLY, NORM};
+use super::{ADD, AVERAGE, BLEND, MAXIMUM, MULTIPLY, NORM, SUBTRACT};
 use crate::cell::integer::CHUNK;
 use crate::cell::prelude::*;
 use crate::quant::{ONE, from_q15, rescaled, rescaled_product, saturate, whole};
@@ -21,7 +22,7 @@ use crate::quant::{ONE, from_q15, rescaled, rescaled_product, saturate, whole};
 const MULTIPLIERS: usize = SPEC.tensor("multipliers");
 
 pub(super) const SPEC: IntegerSpec = IntegerSpec {
-    options: 1 << ADD | 1 << MULTIPLY | 1 << AVERAGE | 1 << MAXIMUM | 1 << BLEND | 1 << NORM,
+    options: 1 << ADD | 1 << MULTIPLY | 1 << AVERAGE | 1 << MAXIMUM | 1 << BLEND | 1 << NORM | 1 << SUBTRACT,
     tensors: &[
         TensorSpec::vector("multipliers", &[], Dim::Quotient(&[Dim::Input, Dim::Output])).stored(Storage::Multipliers)
     ],
@@ -57,6 +58,9 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
         } else if node.has(MAXIMUM) {
             sums = [i32::MIN; CHUNK];
             merge(&mut sums, parts, multipliers, i32::max);
+        } else if node.has(SUBTRACT) {
+            merge(&mut sums, parts.clone().take(1), multipliers, i32::wrapping_add);
+            merge(&mut sums, parts.skip(1), multipliers.get(1..).unwrap_or_default(), i32::wrapping_sub);
         } else {
             merge(&mut sums, parts, multipliers, i32::wrapping_add);
         }

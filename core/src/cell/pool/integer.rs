@@ -20,13 +20,23 @@ pub(super) const SPEC: IntegerSpec = IntegerSpec {
 
 /// One step. `x` is the image, `y` is `[out_height, out_width, channels]`.
 pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
+    pooled(node, io, |count| {
+        let mean = Mean::of(count);
+        move |average, sum| if average { mean.from(sum) } else { saturate(sum) }
+    });
+}
+
+/// Pools with the function that `of` returns for the number of taps inside the image, 1 for a maximum. It takes whether
+/// this is an average, and the sum or the maximum of a channel at a position.
+#[inline(always)]
+pub(super) fn pooled<F: Fn(bool, i32) -> i16>(node: &Node<'_>, io: Io<'_, i16>, of: impl Fn(usize) -> F) {
     let Io { x, y, .. } = io;
     let (way, average) = (Way::new(node), node.has(AVERAGE));
     let mut rest = y;
     for position in way.positions() {
         let Some((y, others)) = rest.split_at_mut_checked(node.hidden_size) else { return };
         rest = others;
-        let mean = Mean::of(if average { way.seen(position).flatten().count() } else { 1 });
+        let result = of(if average { way.seen(position).flatten().count() } else { 1 });
         for (chunk, y) in y.chunks_mut(CHUNK).enumerate() {
             let mut sums = [if average { 0 } else { i32::MIN }; CHUNK];
             for pixel in way.taps(x, position).flatten() {
@@ -36,7 +46,7 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
                 }
             }
             for (y, sum) in y.iter_mut().zip(sums) {
-                *y = if average { mean.from(sum) } else { saturate(sum) };
+                *y = result(average, sum);
             }
         }
     }

@@ -48,12 +48,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         return Ok(());
     }
     for entry in found {
-        let zoo::Entry { name, task, origin, source, licence, figures, .. } = entry;
+        let zoo::Entry { name, task, origin, source, licence, figures, accuracy, .. } = entry;
         writeln!(out, "{name}: {task}, {licence}")?;
         writeln!(out, "  get      {source}, in the repository {origin} on GitHub")?;
         writeln!(out, "  pack     tidegate {}", entry.packing(&entry.file(), "model.tgi").join(" "))?;
         let (flash, ram) = (bytes(figures.flash_bytes), bytes(figures.ram_bytes));
         writeln!(out, "  needs    {flash} bytes of flash, {ram} bytes of RAM without the stack ({})", figures.numeric)?;
+        writeln!(out, "  code     about {} bytes on a Cortex-M4", bytes(figures.code_bytes))?;
         for (core, counts) in &figures.instructions {
             let (step, front_end) = (bytes(counts.step), bytes(counts.front_end));
             let second =
@@ -61,6 +62,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             let beside =
                 if counts.front_end > 0 { format!(" and {front_end} for the front end") } else { String::new() };
             writeln!(out, "  {core:7}  {step} instructions a step{beside}{second}")?;
+        }
+        if let Some(share) = figures.share_of_m4 {
+            writeln!(
+                out,
+                "  busy     {:.1} % of the time on a Cortex-M4 at 120 MHz, by modelled cycles",
+                100.0 * share
+            )?;
+        }
+        if let Some(accuracy) = accuracy {
+            writeln!(out, "  accuracy {accuracy}")?;
         }
         writeln!(out, "  checked  {}", entry.result)?;
     }

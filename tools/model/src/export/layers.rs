@@ -132,7 +132,7 @@ impl Export {
     }
 
     fn merge(&mut self, layer: &Layer<'_, '_>, x: &str) -> Result<Name, NotInOnnx> {
-        layer.allow(&["add", "multiply", "average", "maximum", "norm"])?;
+        layer.allow(&["add", "multiply", "average", "maximum", "norm", "subtract"])?;
         let count = layer.of.node.input_size / layer.of.node.output_size;
         let parts = self.graph.op_of(layer.name, "Split", &[x], vec![int("axis", 2)], count);
         let names: Vec<&str> = parts.iter().map(String::as_str).collect();
@@ -141,6 +141,9 @@ impl Export {
         if layer.has("multiply") {
             let (first, others) = names.split_first().expect("a merge has parts");
             return Ok(others.iter().fold((*first).to_owned(), |product, part| op("Mul", &[&product, part])));
+        }
+        if layer.has("subtract") {
+            return Ok(op("Sub", &names));
         }
         if layer.has("norm") {
             let squares: Vec<Name> = names.iter().map(|part| op("Mul", &[part, part])).collect();

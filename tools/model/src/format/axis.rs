@@ -15,6 +15,9 @@ pub struct Axis {
     pub dilation: usize,
 }
 
+/// Zeros before and after an axis.
+pub type Around = [usize; 2];
+
 /// Zeros before and after an axis, and the number of positions of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {

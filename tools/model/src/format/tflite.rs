@@ -22,6 +22,7 @@ mod moves;
 mod names;
 mod norm;
 mod options;
+mod pad;
 mod pool;
 mod ports;
 mod rows;

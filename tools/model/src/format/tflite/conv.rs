@@ -6,10 +6,17 @@ use super::lower::{Along, Reader, Refused, Trouble, Value};
 use super::rows::{Filters, Precision, Rows};
 use super::schema::Operator;
 use crate::canonical::Tensor;
-use crate::format::{axis::Axis, layer::Layer, refuse::fail_if};
+use crate::format::{axis::Around, axis::Axis, layer::Layer, refuse::fail_if};
 
 /// The value `SAME` of the schema's `Padding`.
 pub const SAME: i8 = 0;
+/// A convolution along time and channels, or along time alone.
+const DEPTHWISE: &str = "DEPTHWISE_CONV_2D";
+
+/// Whether an operator is a convolution.
+pub fn is_conv(op: &str) -> bool {
+    matches!(op, "CONV_2D" | DEPTHWISE)
+}
 
 impl Reader<'_> {
     pub(super) fn conv(&mut self, operator: &Operator<'_>) -> Refused {
@@ -18,7 +25,7 @@ impl Reader<'_> {
         let &[1, height, width, channels] = x.shape.as_slice() else {
             return Err(format!("its input is {:?}, not [1, height, width, channels]", x.shape).into());
         };
-        let depthwise = operator.op == "DEPTHWISE_CONV_2D";
+        let depthwise = operator.op == DEPTHWISE;
         let filters = if depthwise { Filters::Last } else { Filters::First };
         let rows = self.rows(operator, x.counts, Precision::OfProducts, filters)?;
         let Rows { shape: weights_shape, weights: data, bias, activation, integers } = rows;
@@ -44,13 +51,14 @@ impl Reader<'_> {
         let stride_height = number("stride_h")?;
         let dilation_width = number("dilation_w_factor")?;
         let dilation_height = number("dilation_h_factor")?;
-        let placed = |length, kernel, stride, dilation| {
+        let around = self.port(operator, 0).and_then(|input| self.padded.get(&input)).copied().unwrap_or_default();
+        let placed = |length, kernel, stride, dilation, [before, after]: Around| {
             let axis = Axis { length, kernel, stride, dilation };
-            let placed = if padding == SAME { axis.same() } else { axis.padded(0, 0) };
+            let placed = if padding == SAME { axis.same() } else { axis.padded(before, after) };
             placed.map(|placed| (axis, placed)).ok_or("its kernel is too large")
         };
-        let rows = placed(height, kernel_height, stride_height, dilation_height)?;
-        let cols = placed(width, kernel_width, stride_width, dilation_width)?;
+        let rows = placed(height, kernel_height, stride_height, dilation_height, around[0])?;
+        let cols = placed(width, kernel_width, stride_width, dilation_width, around[1])?;
         let positions = [rows.1.positions, cols.1.positions];
         let shape = vec![1, positions[0], positions[1], filters];
         self.has_shape(operator, &shape)?;

@@ -1,4 +1,4 @@
-//! `MUL`, `ADD` and `SUB`: by a constant for each channel. `MUL` and `ADD` also of two computed values.
+//! `MUL`, `ADD` and `SUB`: of two computed values, or by a constant for each channel.
 
 use tidegate::internals::{activation::Activation, cell::CellKind};
 
@@ -28,12 +28,12 @@ impl Arithmetic {
         }
     }
 
-    /// Option of the cell `merge`, if it has one.
-    fn merged(self) -> Option<&'static str> {
+    /// Option of the cell `merge`.
+    fn merged(self) -> &'static str {
         match self {
-            Self::Multiply => Some("multiply"),
-            Self::Add => Some("add"),
-            Self::Subtract => None,
+            Self::Multiply => "multiply",
+            Self::Add => "add",
+            Self::Subtract => "subtract",
         }
     }
 }
@@ -59,7 +59,6 @@ impl Reader<'_> {
     /// Two computed values.
     fn merged(&mut self, operator: &Operator<'_>, of: Arithmetic) -> Refused {
         let (a, b) = (self.value(operator, 0)?, self.value(operator, 1)?);
-        let how = of.merged().ok_or("both of its inputs are computed")?;
         let differ = a.shape != b.shape || a.along != b.along;
         fail_if(differ, format_args!("its inputs are {:?} and {:?}", a.shape, b.shape))?;
         let counted = match (a.counts, b.counts, self.output_counts(operator)?) {
@@ -67,9 +66,8 @@ impl Reader<'_> {
             (Some(first), Some(second), Some(output)) => {
                 let counted = Counted::of(output).limited(output, LIMITS);
                 let counted = if of == Arithmetic::Multiply {
-                    let none = Multiplier { factor: 0, shift: 0 };
                     let whole = of_product(first, second, output);
-                    whole.map(|whole| counted.of_terms([none, none], whole))
+                    whole.map(|whole| counted.of_terms([Multiplier::NONE; 2], whole))
                 } else {
                     of_sum(first, second, output).map(|(terms, whole)| counted.of_terms(terms, whole))
                 };
@@ -77,7 +75,7 @@ impl Reader<'_> {
             }
             _ => return Err("only one of its inputs and its output is of int8".into()),
         };
-        let layer = Layer::merge(how, 2, a.features());
+        let layer = Layer::merge(of.merged(), 2, a.features());
         let (source, counts) = self.counted_of(layer, &[&a.source, &b.source], counted);
         self.activated(operator, Value { source, counts, ..a })
     }
@@ -113,7 +111,7 @@ impl Reader<'_> {
     }
 
     /// The fused activation of an operator, as a layer.
-    fn activated(&mut self, operator: &Operator<'_>, x: Value) -> Refused {
+    pub(super) fn activated(&mut self, operator: &Operator<'_>, x: Value) -> Refused {
         let of = operator.limit()?;
         if of == Activation::Identity {
             return Ok(x);
@@ -165,7 +163,7 @@ impl Counted {
 
 /// The integers of a product with a constant. `None` if a scale is out of range.
 fn product(counted: Counted, x: Counts, by: Counts, output: Counts, gain: &[i32]) -> Option<Counted> {
-    let counted = counted.requantized("input_", Multiplier { factor: 0, shift: 0 });
+    let counted = counted.requantized("input_", Multiplier::NONE);
     Some(counted.requantized("", of_product(x, by, output)?).rows("gain", gain.to_vec()))
 }
 

@@ -24,6 +24,7 @@ pub struct Multiplier {
 
 impl Multiplier {
     pub const ONE: Self = Self { factor: 1 << 30, shift: 1 };
+    pub const NONE: Self = Self { factor: 0, shift: 0 };
     const SHIFTS: std::ops::RangeInclusive<i32> = -31..=30;
 
     /// TFLite's `QuantizeMultiplier`: the factor is at least 2^30, or 0 if the scale is too small. `None` if the scale

@@ -87,15 +87,6 @@ impl Reader<'_> {
         }
     }
 
-    /// `PAD` by nothing, as in front of a causal convolution over one step.
-    pub(super) fn pad(&mut self, operator: &Operator<'_>) -> Refused {
-        let x = self.value(operator, 0)?;
-        let (_, by, _) = self.integers(operator, 1, Type::I32)?.ok_or("its paddings are missing")?;
-        fail_if(by.iter().any(|&by| by != 0), format_args!("it pads {:?} by {by:?}, which is not supported", x.shape))?;
-        self.same_counts(operator, &x)?;
-        Ok(x)
-    }
-
     /// `PACK` or `UNPACK` of one value, which moves no element.
     pub(super) fn one(&mut self, operator: &Operator<'_>) -> Refused {
         let several = operator.inputs.len().max(operator.outputs.len()) > 1;
@@ -293,7 +284,7 @@ impl Reader<'_> {
     }
 
     /// Checks that an operator that only moves integers leaves scale and zero point unchanged.
-    fn same_counts(&self, operator: &Operator<'_>, x: &Value) -> Result<(), Trouble> {
+    pub(super) fn same_counts(&self, operator: &Operator<'_>, x: &Value) -> Result<(), Trouble> {
         let differ = self.output_counts(operator)? != x.counts;
         Ok(fail_if(differ, "its input and its output differ in scale or zero point")?)
     }

@@ -11,7 +11,7 @@ use super::moment::Moment;
 use super::schema::{Model, Operator};
 use super::timeline::{Timeline, is_of_variables};
 use crate::format::refuse::unsupported_if;
-use crate::format::{Imported, layer::Layer, network::Network, network::Source};
+use crate::format::{Imported, axis::Around, layer::Layer, network::Network, network::Source};
 use crate::{budget::Budget, canonical::MAX_NODES, canonical::Schedule, error::ImportError, error::Result};
 
 /// Maximum number of graphs that a note names.
@@ -92,6 +92,8 @@ pub struct Reader<'a> {
     pub carried: BTreeSet<usize>,
     /// Values inside of layer normalizations.
     pub moments: BTreeMap<usize, Moment>,
+    /// Zeros that convolutions add to the rows and columns of tensors, which their values lack.
+    pub padded: BTreeMap<usize, [Around; 2]>,
     /// Tensors that a layer in front of their operators computes already.
     pub folded: BTreeSet<usize>,
     /// States that are ports, and their cells.
@@ -147,6 +149,7 @@ impl<'a> Reader<'a> {
             budget,
             carried,
             moments,
+            padded: BTreeMap::new(),
             folded,
             cells,
             called,

@@ -1,11 +1,18 @@
-//! `AVERAGE_POOL_2D`, `MAX_POOL_2D`, and `MEAN` over all rows and columns, in floats.
+//! `AVERAGE_POOL_2D`, `MAX_POOL_2D`, and `MEAN` over all rows and columns.
 
-use tidegate::internals::{activation::Activation, cell::CellKind};
+use tidegate::internals::cell::CellKind;
 
 use super::conv::SAME;
+use super::integers::{Counted, Counts, LIMITS, Multiplier};
 use super::lower::{Along, Reader, Refused, Trouble, Value};
 use super::schema::{Operator, Type};
 use crate::format::{axis::Axis, layer::Layer, refuse::fail_if};
+
+/// The greatest power of two of a mean's count that TFLite takes out of its division.
+const MOST_SHIFT: i32 = 32;
+
+/// A pool's image axes: length, kernel and stride of the rows, and those of the columns.
+type Axes = [[usize; 3]; 2];
 
 impl Reader<'_> {
     pub(super) fn pool(&mut self, operator: &Operator<'_>) -> Refused {
@@ -23,16 +30,11 @@ impl Reader<'_> {
         let rows = [height, number("filter_height")?, number("stride_h")?];
         let cols = [width, number("filter_width")?, number("stride_w")?];
         let how = if operator.op == "MAX_POOL_2D" { "max" } else { "average" };
-        let value = self.pooled(x, [rows, cols], channels, (how, padding == SAME))?;
+        self.same_counts(operator, &x)?;
+        let counted = x.counts.map(|counts| (counts, of_pool(counts, counts.zero_point, Multiplier::NONE)));
+        let value = self.pooled(x, [rows, cols], channels, (how, padding == SAME), counted)?;
         self.has_shape(operator, &value.shape)?;
-        let activation = operator.limit()?;
-        if activation == Activation::Identity {
-            return Ok(value);
-        }
-        let size = value.features();
-        let layer = Layer::new(CellKind::Activation, size, size).activation("activation", activation);
-        let source = self.network.add(layer, &[&value.source]);
-        Ok(Value { source, ..value })
+        self.activated(operator, value)
     }
 
     /// The mean over all dimensions but the first and the last.
@@ -53,14 +55,21 @@ impl Reader<'_> {
         let kept =
             shape.iter().filter(|&&dim| dim != 1).product::<usize>() == channels && shape.last() == Some(&channels);
         fail_if(!kept, format_args!("its output is {shape:?}"))?;
-        let value = self.pooled(x, [[rows, rows, 1], [1, 1, 1]], channels, ("average", false))?;
+        let counted = match (x.counts, self.output_counts(operator)?) {
+            (None, None) => None,
+            (Some(input), Some(output)) => {
+                let by = of_mean(input, output, rows).ok_or("the quotient of its scales is out of range")?;
+                Some((output, of_pool(output, 0, by)))
+            }
+            _ => return Err("only one of its input and its output is of int8".into()),
+        };
+        let value = self.pooled(x, [[rows, rows, 1], [1, 1, 1]], channels, ("average", false), counted)?;
         Ok(Value { shape, ..value })
     }
 
     /// The input of an operator as a whole.
     fn image(&mut self, operator: &Operator<'_>) -> Refused {
         let x = self.value(operator, 0)?;
-        fail_if(x.counts.is_some(), "its input is of int8, which is not supported")?;
         Ok(self.flat(x))
     }
 
@@ -68,9 +77,10 @@ impl Reader<'_> {
     fn pooled(
         &mut self,
         x: Value,
-        axes: [[usize; 3]; 2],
+        axes: Axes,
         channels: usize,
         (how, same): (&'static str, bool),
+        counted: Option<(Counts, Counted)>,
     ) -> Refused {
         let placed = |[length, kernel, stride]: [usize; 3]| {
             let axis = Axis { length, kernel, stride, dilation: 1 };
@@ -84,7 +94,22 @@ impl Reader<'_> {
         layer = layer.over(&[rows, cols]);
         layer.output_size = size;
         let shape = vec![1, rows.1.positions, cols.1.positions, channels];
-        let source = self.network.add(layer, &[&x.source]);
-        Ok(Value { source, shape, along: Along::Nothing, ..x })
+        let (source, counts) = self.counted(layer, &x.source, counted);
+        Ok(Value { source, shape, along: Along::Nothing, counts, ..x })
     }
+}
+
+/// The integers of a pool. Without a factor, an average is a quotient of integers that include the zero point.
+fn of_pool(output: Counts, zero_point: i32, by: Multiplier) -> Counted {
+    Counted::of(output).number("zero_point", zero_point).requantized("", by).limited(output, LIMITS)
+}
+
+/// The scale of a mean: the quotient of the scales by the count. TFLite divides the factor, not the sum. `None` if it is
+/// out of range.
+fn of_mean(input: Counts, output: Counts, count: usize) -> Option<Multiplier> {
+    let Multiplier { factor, shift } = Multiplier::of(f64::from(input.scale) / f64::from(output.scale))?;
+    let lift = i32::try_from(count.checked_ilog2()?).ok()?.min(MOST_SHIFT).min(31 + shift);
+    let factor = (i64::from(factor) << u32::try_from(lift).ok()?) / i64::try_from(count).ok()?;
+    let factor = i32::try_from(factor).ok().filter(|&factor| factor > 0)?;
+    Some(Multiplier { factor, shift: shift - lift })
 }

@@ -1,0 +1,81 @@
+//! `PAD`: zeros around a value, which integers represent by their zero point.
+
+use tidegate::internals::cell::CellKind;
+
+use super::conv::{SAME, is_conv};
+use super::lower::{Reader, Refused, Trouble, Value};
+use super::schema::{Operator, Type};
+use crate::canonical::Tensor;
+use crate::format::{axis::Around, layer::Layer, refuse::fail_if};
+
+/// The most elements of a row that a gather reads.
+const MOST: usize = u16::MAX as usize;
+/// Memory of an index in bytes, here and in the model.
+const INDEX: usize = 24;
+
+impl Reader<'_> {
+    pub(super) fn pad(&mut self, operator: &Operator<'_>) -> Refused {
+        let x = self.value(operator, 0)?;
+        let (_, by, _) = self.integers(operator, 1, Type::I32)?.ok_or("its paddings are missing")?;
+        self.same_counts(operator, &x)?;
+        let number = |&by: &i64| usize::try_from(by).ok().filter(|&by| by <= MOST);
+        let by: Option<Vec<usize>> = by.iter().map(number).collect();
+        let around = by.as_ref().map(|by| by.as_chunks::<2>().0).filter(|around| around.len() == x.shape.len());
+        let around = around.ok_or_else(|| format!("its paddings do not fit {:?}", x.shape))?;
+        if around.iter().all(|around| *around == [0, 0]) {
+            return Ok(x);
+        }
+        let shape: Vec<usize> = x.shape.iter().zip(around).map(|(dim, [before, after])| dim + before + after).collect();
+        self.has_shape(operator, &shape)?;
+        if let &[[0, 0], rows, cols, [0, 0]] = around
+            && let Some(output) = self.only_read_by_convolutions(operator)?
+        {
+            self.padded.insert(output, [rows, cols]);
+            return Ok(x);
+        }
+        self.surrounded(x, around, shape)
+    }
+
+    /// The output of a `PAD`, if convolutions that do not pad themselves are all that read it. They add the zeros.
+    fn only_read_by_convolutions(&self, operator: &Operator<'_>) -> Result<Option<usize>, Trouble> {
+        let Some(output) = operator.outputs.first().copied().flatten() else { return Ok(None) };
+        if self.model.main.outputs.contains(&output) {
+            return Ok(None);
+        }
+        for reader in self.model.main.operators.iter().filter(|of| of.inputs.contains(&Some(output))) {
+            let others = reader.inputs.iter().skip(1).any(|&input| input == Some(output));
+            if others || !is_conv(reader.op) || reader.option("padding", SAME)? == SAME {
+                return Ok(None);
+            }
+        }
+        Ok(Some(output))
+    }
+
+    /// A value with zeros around it, by their indices.
+    fn surrounded(&mut self, x: Value, around: &[Around], shape: Vec<usize>) -> Refused {
+        let along = x.along.axis().filter(|&axis| around[axis] == [0, 0]);
+        let x = if along.is_some() { x } else { self.flat(x) };
+        // The dimensions of a step.
+        let dims = || x.shape.iter().zip(around).enumerate().filter(|&(axis, _)| Some(axis) != along).map(|(_, of)| of);
+        let (mut size, mut padded) = (1_usize, 1_usize);
+        for (&dim, [before, after]) in dims() {
+            (size, padded) = (size.saturating_mul(dim), padded.saturating_mul(dim + before + after));
+        }
+        fail_if(size != x.features(), format_args!("its input has {size} elements, but {} a step", x.features()))?;
+        fail_if(size > MOST, format_args!("its input has {size} elements; at most {MOST} are supported"))?;
+        self.take_numbers(padded, INDEX)?;
+        let mut index = vec![Some(0)];
+        for (&dim, &[before, after]) in dims() {
+            let places = |at: Option<usize>| {
+                (0..before + dim + after).map(move |k| Some(at? * dim + k.checked_sub(before).filter(|&k| k < dim)?))
+            };
+            index = index.into_iter().flat_map(places).collect();
+        }
+        // An index behind the row is a zero.
+        let data: Vec<f32> = index.into_iter().map(|at| at.unwrap_or(size) as f32).collect();
+        let layer = Layer::new(CellKind::Gather, size, padded).extent("rows", 1);
+        let layer = layer.tensor("index", Tensor { shape: vec![padded], data });
+        let source = self.network.add(layer, &[&x.source]);
+        Ok(Value { source, shape, ..x })
+    }
+}
