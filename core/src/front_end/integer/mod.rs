@@ -250,21 +250,23 @@ impl<'p, 'a, T: Fft> Bins<'p, 'a, T> {
             let (mut falling, mut all) = (0_u64, 0_u64);
             while place < end {
                 let weight = weights.next().map_or(0, |&weight| u16::from_le_bytes(weight));
+                let is_wide = T::WIDE && of_bin == Spectrum::Magnitude;
+                let value = if is_wide { [0, 0] } else { bin(self.points, self.circle, place) };
                 let (weighted, size) = match of_bin {
                     Spectrum::Magnitude => {
-                        let size = if T::WIDE {
+                        let size = if is_wide {
                             if place >= until {
                                 sizes = T::magnitudes(self.points, self.circle, place);
                                 until = place + SEVERAL;
                             }
                             sizes.get(place + SEVERAL - until).copied().unwrap_or(0)
                         } else {
-                            magnitude(bin(self.points, self.circle, place))
+                            magnitude(value)
                         };
                         (product(size, weight), u64::from(size) * u64::from(ONE))
                     }
                     Spectrum::Power => {
-                        let size = power(bin(self.points, self.circle, place));
+                        let size = power(value);
                         (share_of(size, weight), size)
                     }
                 };
