@@ -49,7 +49,8 @@ pub fn for_c(out: &Path, models: [&[u8]; 2]) -> Result<(), Box<dyn Error>> {
         fs::write(out.join(format!("update_{name}.tgi")), image)?;
     }
     fs::write(out.join("update_root"), key().public().as_bytes())?;
-    let change = |serial: u8| key().sign_change(&KeyChange::new(serial.into(), PRODUCT, later(serial).public().as_bytes()));
+    let change =
+        |serial: u8| key().sign_change(&KeyChange::new(serial.into(), PRODUCT, later(serial).public().as_bytes()));
     let changes = [change(1)?, change(2)?, change(3)?].map(|change| *change.as_bytes());
     Ok(fs::write(out.join("update_changes"), changes.concat())?)
 }
