@@ -3,7 +3,7 @@
 
 use tidegate::{
     BufferTooSmall, ImageError, Numeric, Sequence, State, StepError,
-    front_end::{First, FrontEnd, FrontEndError, IntegerFrontEnd, MelCorners, Mfcc, MfccSettings, Spectrum, Window},
+    front_end::{First, FrontEnd, FrontEndError, IntegerFrontEnd, Mfcc, MfccSettings, Spectrum},
 };
 use tidegate_model::load::ImageBuffer;
 use tidegate_model::pack::pack;
