@@ -62,7 +62,7 @@ pub trait Fft {
     /// bit-reversed order.
     fn fft(points: &mut [Complex], circle: Circle<'_>);
 
-    /// The [`magnitude`](super::magnitude) of the [`bin`] at `first` and of those after it.
+    /// The magnitudes of the [`bin`] at `first` and of those after it.
     fn magnitudes(_points: &[Complex], _circle: Circle<'_>, _first: usize) -> [u32; SEVERAL] {
         [0; SEVERAL]
     }
@@ -98,6 +98,7 @@ pub fn first_stage(points: &mut [Complex]) -> usize {
 }
 
 /// Combines points at distances of `quarter`.
+#[inline(always)]
 pub fn stage(points: &mut [Complex], circle: Circle<'_>, quarter: usize) {
     let step = stride(points.len(), quarter);
     for k in 0..quarter {
@@ -141,7 +142,7 @@ fn quads(mut points: &mut [Complex], quarter: usize, turned: impl Fn([Complex; 4
     }
 }
 
-/// Bin `bin` of the FFT of the real samples, divided by half their number; `points` is the result of [`fft`].
+/// Bin `bin` of the FFT of the real samples, divided by half their number; `points` is the result of [`Fft::fft`].
 #[inline]
 pub fn bin(points: &[Complex], circle: Circle<'_>, bin: usize) -> Complex {
     let mask = points.len().wrapping_sub(1);

@@ -7,7 +7,7 @@ pub const LN_MAX_ERROR: f64 = 1.8e-5;
 /// ln 2
 const LN_2: i32 = 11_629_080;
 
-/// Number of CORDIC rotations of [`magnitude`].
+/// Number of CORDIC rotations of a magnitude.
 pub const TURNS: u32 = 7;
 /// The natural logarithm of the gain of [`magnitude`]: Σ ln(1 + 2^-2k) / 2 for k from 1 to [`TURNS`].
 pub const LN_GAIN: i32 = 2_553_930;

@@ -191,25 +191,26 @@ fn store(
 /// points is a power of two.
 #[inline(always)]
 pub(super) fn in_reversed_places<P: Copy>(points: &mut [P], made: impl Fn(P) -> P) {
-    let count = points.len();
-    let mut reversed = 0;
-    for index in 0..count {
-        if index <= reversed {
-            // `swap` would contain a panic.
-            let (Some(&point), Some(&other)) = (points.get(index), points.get(reversed)) else { return };
-            for (place, point) in [(reversed, point), (index, other)] {
-                if let Some(to) = points.get_mut(place) {
-                    *to = made(point);
-                }
+    // No instruction of x86 reverses bits. There, counting on flips low bits up to a zero, and high bits of the reverse.
+    const BY_COUNTING: bool = cfg!(any(target_arch = "x86", target_arch = "x86_64"));
+    let unused = points.len().leading_zeros() + 1;
+    let mut counted = 0;
+    for index in 0..points.len() {
+        let reversed = if BY_COUNTING { counted } else { index.reverse_bits().wrapping_shr(unused) };
+        if BY_COUNTING {
+            let kept = points.len().wrapping_shr((index + 1).trailing_zeros() + 1);
+            counted ^= points.len().wrapping_sub(kept);
+        }
+        if index > reversed {
+            continue;
+        }
+        // `swap` would contain a panic.
+        let (Some(&point), Some(&other)) = (points.get(index), points.get(reversed)) else { return };
+        for (place, point) in [(reversed, point), (index, other)] {
+            if let Some(to) = points.get_mut(place) {
+                *to = made(point);
             }
         }
-        let next = index + 1;
-        reversed = if cfg!(any(target_arch = "x86", target_arch = "x86_64")) {
-            // No instruction reverses bits. Counting on flips low bits up to a zero, and high bits of the reverse.
-            reversed ^ count.wrapping_sub(count.wrapping_shr(next.trailing_zeros() + 1))
-        } else {
-            next.reverse_bits().wrapping_shr(count.leading_zeros() + 1)
-        };
     }
 }
 
@@ -250,24 +251,19 @@ impl<'p, 'a, T: Fft> Bins<'p, 'a, T> {
             let (mut falling, mut all) = (0_u64, 0_u64);
             while place < end {
                 let weight = weights.next().map_or(0, |&weight| u16::from_le_bytes(weight));
-                let is_wide = T::WIDE && of_bin == Spectrum::Magnitude;
-                let value = if is_wide { [0, 0] } else { bin(self.points, self.circle, place) };
-                let (weighted, size) = match of_bin {
-                    Spectrum::Magnitude => {
-                        let size = if is_wide {
-                            if place >= until {
-                                sizes = T::magnitudes(self.points, self.circle, place);
-                                until = place + SEVERAL;
-                            }
-                            sizes.get(place + SEVERAL - until).copied().unwrap_or(0)
-                        } else {
-                            magnitude(value)
-                        };
-                        (product(size, weight), u64::from(size) * u64::from(ONE))
+                let (weighted, size) = if T::WIDE && of_bin == Spectrum::Magnitude {
+                    if place >= until {
+                        (sizes, until) = (T::magnitudes(self.points, self.circle, place), place + SEVERAL);
                     }
-                    Spectrum::Power => {
-                        let size = power(value);
-                        (share_of(size, weight), size)
+                    of_magnitude(sizes.get(place + SEVERAL - until).copied().unwrap_or(0), weight)
+                } else {
+                    let value = bin(self.points, self.circle, place);
+                    match of_bin {
+                        Spectrum::Magnitude => of_magnitude(magnitude(value), weight),
+                        Spectrum::Power => {
+                            let size = power(value);
+                            (share_of(size, weight), size)
+                        }
                     }
                 };
                 (falling, all) = (falling.wrapping_add(weighted), all.wrapping_add(size));
@@ -282,6 +278,12 @@ impl<'p, 'a, T: Fft> Bins<'p, 'a, T> {
             below = rising;
         }
     }
+}
+
+/// The weighted magnitude of a bin, and the whole one.
+#[inline(always)]
+fn of_magnitude(size: u32, weight: u16) -> (u64, u64) {
+    (product(size, weight), u64::from(size) * u64::from(ONE))
 }
 
 /// re² + im²
