@@ -223,7 +223,7 @@ fn the_streaming_wake_word_of_mlperf_holds_its_instructions() {
 
 /// Instructions of Silero's voice activity detector in `i8x16` on a Cortex-M4 for a chunk of 32 ms.
 const SILERO_INSTRUCTIONS: u64 = 1_300_000;
-/// Its image and its code in flash, in bytes.
+/// Bytes of flash for the detector's image and code.
 const SILERO_BYTES: u64 = 340 * 1024;
 
 #[test]

@@ -75,7 +75,7 @@ impl core::error::Error for ServeError {}
 /// has waited for [`Limits::deadline`]. A frame therefore waits for at most the deadline, the rest of a running call, and
 /// the calls that the frames before it need.
 ///
-/// It works with any executor. One thread computes: for more cores, start several servers.
+/// Any executor will do. One thread computes: for more cores, start several servers.
 ///
 /// ```
 /// # use tidegate::{Aligned, ImageBytes, Model};
@@ -109,7 +109,7 @@ pub struct ServedStream {
     row: Row,
 }
 
-/// What a server has done, at one moment.
+/// Counts of a server at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Served {
@@ -183,7 +183,7 @@ impl PoolServer {
         Ok(ServedStream { id, server: self.clone(), row: Row::default() })
     }
 
-    /// What the server has done so far.
+    /// The counts of the server so far.
     pub fn served(&self) -> Served {
         let Counts { streams, frames, calls, busy_ns } = &*self.counts;
         let busy = Duration::from_nanos(busy_ns.load(Ordering::Relaxed));

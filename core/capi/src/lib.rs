@@ -19,8 +19,9 @@ mod memory;
 mod object;
 mod status;
 mod step;
+mod text;
 mod types;
-/// It has a header of its own.
+/// Signed updates, with the header `tidegate_update.h`.
 ///
 /// cbindgen:ignore
 #[cfg(feature = "update")]
@@ -74,7 +75,7 @@ pub extern "C" fn tidegate_version() -> u32 {
 /// A sentence that describes a status, for a log. The string is null-terminated, static and never null.
 #[unsafe(no_mangle)]
 pub extern "C" fn tidegate_status_text(status: i32) -> *const c_char {
-    tidegate_status::text_of(status).as_ptr()
+    text::text_of(status).as_ptr()
 }
 
 /// Checks an image of `image_len` bytes that starts on a multiple of 16, and initializes `model` to run it. Bytes after

@@ -1,8 +1,6 @@
-//! Statuses: one code for each cause that a program can act on, and a sentence for each.
+//! Statuses: one code for each cause that a program can act on. Their sentences are in `text.rs`.
 
 #![deny(unsafe_code)]
-
-use core::ffi::CStr;
 
 use tidegate::{BufferTooSmall, ImageError, IntegerDetectorError, Misaligned, RestoreError, StepError, WrongLength};
 
@@ -154,63 +152,6 @@ pub enum tidegate_status {
 
 use tidegate_status::*;
 
-impl tidegate_status {
-    /// The sentence for a number, which need not be a valid status.
-    pub(crate) fn text_of(number: i32) -> &'static CStr {
-        texts().find(|(status, _)| *status as i32 == number).map_or(c"no status", |(_, text)| text)
-    }
-}
-
-/// A status and its sentence.
-pub(crate) type Text = (tidegate_status, &'static CStr);
-
-/// All sentences that this build has.
-fn texts() -> impl Iterator<Item = Text> {
-    #[cfg(feature = "update")]
-    let more = crate::update::TEXTS;
-    #[cfg(not(feature = "update"))]
-    let more: [Text; 0] = [];
-    TEXTS.into_iter().chain(more)
-}
-
-/// The sentence of every status except those of updates, in the order of numbers.
-const TEXTS: [Text; 34] = [
-    (TIDEGATE_OK, c"done"),
-    (TIDEGATE_NULL, c"a pointer is null"),
-    (TIDEGATE_MISALIGNED, c"a pointer is not aligned (an image: to 16 bytes)"),
-    (TIDEGATE_TOO_SHORT, c"a buffer is too short"),
-    (TIDEGATE_WRONG_LENGTH, c"a row does not have the model's length"),
-    (TIDEGATE_TOO_LONG, c"a buffer extends past the end of the address space"),
-    (TIDEGATE_OVERLAP, c"a buffer that the call writes overlaps another argument"),
-    (TIDEGATE_NOT_READY, c"an object is not initialized"),
-    (TIDEGATE_NO_SUCH, c"there is no port or label with this index"),
-    (TIDEGATE_COPIED, c"the object is a copy of another or was moved"),
-    (TIDEGATE_BUSY, c"the call has interrupted another call that uses the same object"),
-    (TIDEGATE_IMAGE_TRUNCATED, c"the image is truncated"),
-    (TIDEGATE_NOT_AN_IMAGE, c"not a flash image"),
-    (TIDEGATE_IMAGE_VERSION, c"the format version of the image is not supported by this build"),
-    (TIDEGATE_IMAGE_DAMAGED, c"the image is damaged: its checksum is wrong"),
-    (TIDEGATE_IMAGE_UNSUPPORTED, c"the image needs a numeric, layout, section or cell that this build lacks"),
-    (TIDEGATE_IMAGE_TOO_LARGE, c"the image needs more memory or work than is supported"),
-    (TIDEGATE_IMAGE_INVALID, c"the image is inconsistent: run tidegate inspect for details"),
-    (TIDEGATE_IMAGE_OVER_LIMIT, c"the model needs more than the given limits"),
-    (TIDEGATE_NO_FRONT_END, c"the image has no front end"),
-    (TIDEGATE_NO_DETECTOR, c"the image has no detector"),
-    (TIDEGATE_FLOAT_MODEL, c"the model computes in floats and has no integer ports"),
-    (TIDEGATE_PORTS, c"the number of inputs or outputs is wrong"),
-    (TIDEGATE_OTHER_STATE, c"the state belongs to another model"),
-    (TIDEGATE_FLOAT_FRONT_END, c"the front end computes in floats"),
-    (TIDEGATE_OTHER_SCALE, c"the scale of the output is neither 2^-15 nor 2^-8"),
-    (TIDEGATE_IMAGE_CHANGED, c"the image has changed since it was parsed"),
-    (TIDEGATE_NOT_A_STATE, c"not a saved state"),
-    (TIDEGATE_SAVED_BY_OTHER_MODEL, c"the state was saved by another model"),
-    (TIDEGATE_SAVED_OTHERWISE, c"the state was saved in another numeric, layout, schedule or version"),
-    (TIDEGATE_SAVED_TRUNCATED, c"the saved state is truncated"),
-    (TIDEGATE_SAVED_DAMAGED, c"the saved state is damaged: its checksum is wrong"),
-    (TIDEGATE_SAVED_PADDING, c"the padding of the saved state is not zero"),
-    (TIDEGATE_OTHER, c"an error that this header does not name"),
-];
-
 impl From<ImageError> for tidegate_status {
     fn from(error: ImageError) -> Self {
         match error {
@@ -286,24 +227,5 @@ impl From<RestoreError> for tidegate_status {
             RestoreError::Padding { .. } => TIDEGATE_SAVED_PADDING,
             _ => TIDEGATE_OTHER,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_status_has_a_sentence_and_a_number_of_its_own() {
-        let mut numbers: Vec<i32> = texts().map(|(status, _)| status as i32).collect();
-        let count = numbers.len();
-        numbers.sort_unstable();
-        numbers.dedup();
-        assert_eq!(numbers.len(), count);
-        for (status, text) in texts() {
-            assert_eq!(texts().filter(|(_, other)| *other == text).count(), 1, "{status:?}");
-            assert_eq!(tidegate_status::text_of(status as i32), text);
-        }
-        assert_eq!(tidegate_status::text_of(i32::MIN), c"no status");
     }
 }

@@ -15,8 +15,6 @@ use crate::memory::{Object, Owning};
 use crate::status::tidegate_status;
 use crate::types::tidegate_model;
 
-pub(crate) use status::TEXTS;
-
 /// Length of the longest frame of tidegate_update_serve.
 pub const TIDEGATE_FRAME_BYTES: usize = 141;
 

@@ -33,7 +33,7 @@ impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Session<'a, B, J> {
     }
 }
 
-/// What the device runs.
+/// The model that the device runs, and the outcome of the last reset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Runs {
     pub boot: Boot,

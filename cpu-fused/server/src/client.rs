@@ -27,7 +27,7 @@ pub async fn serve(shared: Arc<Shared>, mut socket: WebSocket, stream: ServedStr
     }
 }
 
-/// What a client is told.
+/// The code and the reason of a farewell; none if the client has left.
 fn farewell(end: End) -> Option<(CloseCode, &'static str)> {
     Some(match end {
         End::Left | End::Gone => return None,

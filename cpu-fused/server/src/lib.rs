@@ -32,7 +32,7 @@ use tokio::time::timeout;
 
 use metrics::Metrics;
 
-/// What clients may do.
+/// Limits on clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Streams, and how long their frames wait for each other.
@@ -65,7 +65,7 @@ struct Listener {
     detector: DetectorSettings<'static>,
 }
 
-/// What all connections share.
+/// State that all connections share.
 struct Shared {
     listener: Listener,
     pool: PoolServer,

@@ -1,4 +1,4 @@
-//! What Prometheus asks for.
+//! Metrics in the text format of Prometheus.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub enum End {
     Gone,
     /// The client was silent, or did not read.
     Idle,
-    /// It was not sound.
+    /// A message was not sound.
     Garbage,
     /// A message was too long.
     TooLong,

@@ -77,7 +77,7 @@ pub fn clips() -> Vec<Vec<i16>> {
     paths.iter().map(|path| read_audio_at(path, 16_000).unwrap().samples).collect()
 }
 
-/// What the core hears in a sound, as the server says it.
+/// The events that the core finds in a sound, in the form of the server's messages.
 pub fn heard_alone(sound: &[i16]) -> Vec<Value> {
     let model = Model::parse(ImageBytes::from_aligned(IMAGE)).unwrap();
     let (mfcc, settings) = (model.front_end().unwrap(), model.detector().unwrap());
