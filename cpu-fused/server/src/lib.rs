@@ -91,9 +91,13 @@ impl Server {
         let bytes: &'static [u8] = &bytemuck::cast_slice(words.leak())[..image.len()];
         let bytes = ImageBytes::new(bytes).map_err(|error| invalid(error.to_string()))?;
         let model = Model::parse(bytes).map_err(|error| invalid(error.to_string()))?;
-        let lacks = |part: &str| invalid(format!("the image has no {part}: pack it with --front-end and --detector"));
-        let mfcc = host_front_end(model.front_end().ok_or_else(|| lacks("front end"))?);
-        let detector = *model.detector().ok_or_else(|| lacks("detector"))?;
+        let lacks = |what: &str| invalid(format!("the image has no {what}"));
+        let mfcc = host_front_end(
+            model
+                .front_end()
+                .ok_or_else(|| lacks("front end: pack a model that takes sound, or name one with --front-end"))?,
+        );
+        let detector = *model.detector().ok_or_else(|| lacks("detector: pack it with --front-end and --threshold"))?;
         let pool = PoolServer::start(&FusedModel::new(&model), limits.pool)?;
         let listener = Listener { model, mfcc, detector };
         Ok(Self(Arc::new(Shared { listener, pool, metrics: Metrics::new(), limits, stops: watch::Sender::new(false) })))
