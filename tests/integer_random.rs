@@ -33,6 +33,8 @@ const BELOW_DB: f64 = 3.0;
 const ENOUGH_DB: f64 = 45.0;
 /// Decibels that no image may be below the rule.
 const WORST_DB: f64 = 10.0;
+/// The factor of another grid, with which f32 is judged by the same rule.
+const OTHER_GRID: f32 = 1.04;
 
 /// The cells, without and with options. The plain ones are drawn more often.
 const CELLS: [(CellKind, &[&str]); 13] = [
@@ -136,12 +138,12 @@ fn contracts(rng: &mut Rng, model: &Canonical, input: &[f32]) -> bool {
     })
 }
 
-/// The model with each row of its matrices rounded to 8 bits.
-fn rounded(model: &Canonical) -> Canonical {
+/// The model with each row of its matrices rounded to 8 bits, on a grid that is coarser than the finest by a factor.
+fn rounded(model: &Canonical, coarser: f32) -> Canonical {
     let mut model = model.clone();
     for tensor in model.tensors.values_mut().filter(|tensor| tensor.shape.len() == 2) {
         for row in tensor.data.chunks_mut(tensor.shape[1]) {
-            let step = worst(row.iter().map(|weight| weight.abs())) / 127.0;
+            let step = worst(row.iter().map(|weight| weight.abs())) / 127.0 * coarser;
             if step > 0.0 {
                 row.iter_mut().for_each(|weight| *weight = (*weight / step).round() * step);
             }
@@ -166,6 +168,8 @@ struct Score {
     counted: usize,
     /// How many decibels an image is short of the rule, and its description.
     short: Vec<(f64, String)>,
+    /// How many decibels f32 with rows rounded on another grid of 8 bits is short of it.
+    other_grid: Vec<f64>,
     /// Refusals by their error text.
     refused: BTreeMap<String, usize>,
 }
@@ -193,15 +197,19 @@ impl Score {
             Err(error) => return *self.refused.entry(error.to_string()).or_default() += 1,
         };
         let reference = float(model);
-        let (got, measure) = (ratio(&image, &reference, other), ratio(&float(&rounded(model)), &reference, other));
-        assert!(!got.is_nan() && !measure.is_nan(), "{name}: {got} {measure}");
-        let short = (measure - BELOW_DB).min(ENOUGH_DB) - got;
+        let of_rounded = |coarser: f32| ratio(&float(&rounded(model, coarser)), &reference, other);
+        let (got, measure, other_grid) = (ratio(&image, &reference, other), of_rounded(1.0), of_rounded(OTHER_GRID));
+        assert!([got, measure, other_grid].iter().all(|db| !db.is_nan()), "{name}: {got} {measure} {other_grid}");
+        let short_of_rule = |got: f64| (measure - BELOW_DB).min(ENOUGH_DB) - got;
+        self.other_grid.extend(Some(short_of_rule(other_grid)).filter(|&short| short > 0.0));
+        let short = short_of_rule(got);
         if short > 0.0 {
             self.short.push((short, format!("{got:.1} dB, rounded rows {measure:.1} dB, {name}")));
         }
     }
 
-    /// 95 % of the networks hold the rule, none is far below it, and at most 1 % are refused.
+    /// 95 % of the networks hold the rule, none is far below it, and at most 1 % are refused. Fewer are short of it than with
+    /// f32 and another grid of 8 bits.
     fn hold(mut self) {
         self.short.sort_by(|a, b| b.0.total_cmp(&a.0));
         for (short, text) in &self.short {
@@ -212,7 +220,12 @@ impl Score {
             "{counted} networks contract, {short} are short of the rule, {refused} are refused: {:?}",
             self.refused
         );
-        assert!(short * 20 <= counted, "{short} of {counted}");
+        let other = self.other_grid.len();
+        println!(
+            "f32 with a grid {OTHER_GRID} times as coarse: {other} are short, by up to {:.1} dB",
+            worst(self.other_grid)
+        );
+        assert!(short * 20 <= counted && short < other, "{short} of {counted}, {other} with another grid");
         assert!(self.short.iter().all(|(short, _)| *short <= WORST_DB), "{:?}", self.short[0]);
         assert!(refused * 100 <= counted, "{refused} of {counted}");
     }
@@ -220,8 +233,6 @@ impl Score {
 
 #[test]
 fn random_networks_stay_near_f32_with_rounded_weights() {
-    // With other seeds as many are short, and about one network in a thousand by more than `WORST_DB`: a single event
-    // decides the state of a unit, or all outputs are near the step of 2^-15 of a bounded activation.
     let seed = std::env::var("TIDEGATE_SEED").map_or(2, |seed| seed.parse::<u64>().expect("the seed is a number"));
     let numbers = seed * 1_000_000..seed * 1_000_000 + NETWORKS;
     let all = |numbers: &mut dyn Iterator<Item = u64>| {
@@ -237,6 +248,7 @@ fn random_networks_stay_near_f32_with_rounded_weights() {
     let mut score = even;
     score.counted += odd.counted;
     score.short.extend(odd.short);
+    score.other_grid.extend(odd.other_grid);
     odd.refused.into_iter().for_each(|(error, count)| *score.refused.entry(error).or_default() += count);
     assert!(score.counted > 500, "{}", score.counted);
     score.hold();

@@ -7,6 +7,7 @@ use tidegate::internals::cell::{CellKind, UNIT_SCALES, WIDE};
 use tidegate::{Layout, Numeric};
 
 use super::auto::{is_fixed, is_steep};
+use super::draw::{self, pseudorandom};
 use super::lstm::UNIT_MARGIN;
 use super::terms::may_have_fine_sums;
 use super::{RangeRule, RangeRules, Ranges, RangesError};
@@ -38,6 +39,18 @@ const GRIDS: [f32; 3] = [1.04, 1.09, 1.15];
 const MOST_SNR_DB: f64 = 200.0;
 /// Number of steps of the calibration that trials use.
 const STEPS: usize = 3000;
+/// Decibels at the output from which on no ways to round rows are drawn.
+const DRAW_BELOW_DB: f64 = 50.0;
+/// Most draws, and most products of weights and values that the trials of all draws compute. In a network with many weights,
+/// the errors of its rows average out.
+const MOST_DRAWS: usize = 150;
+const DRAWN_PRODUCTS: usize = 200_000_000;
+/// Number of varied copies of the calibration data that draws are tried on, and how far values differ in them. What one copy
+/// shows only by chance then counts for less.
+const VARIED: u64 = 3;
+const VARIATION: f64 = 0.1;
+/// Share of the mean squared error that is added to that of each step before the logarithm.
+const LEAST_NOISE: f64 = 1e-3;
 /// Divisors of the range of an input that are tried, as powers of two.
 const NARROWER: std::ops::RangeInclusive<i32> = 1..=5;
 
@@ -69,6 +82,8 @@ struct Margin {
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
     snr_db: f64,
+    /// The ratio with the geometric mean of the steps' squared errors, which single steps hardly change.
+    typical_db: f64,
     bytes: usize,
 }
 
@@ -107,18 +122,56 @@ impl<'a> Trials<'a> {
         Ok(Self { model, numeric, sequences: used, expected, tried })
     }
 
+    /// The number of steps of all sequences.
+    fn steps(&self) -> usize {
+        let size = self.model.architecture.inputs.first().map_or(1, |input| input.size.max(1));
+        self.sequences.iter().filter_map(|inputs| Some(inputs.first()?.len() / size)).sum()
+    }
+
+    /// The sequences, and copies of them whose values differ by up to [`VARIATION`].
+    fn varied(&self) -> Vec<Vec<Vec<f32>>> {
+        let mut drawn = 0;
+        let mut varied = |value: &f32| {
+            drawn += 1;
+            (f64::from(*value) * (1.0 + VARIATION * (2.0 * pseudorandom(drawn) - 1.0))) as f32
+        };
+        let owned = |inputs: &Vec<&[f32]>| inputs.iter().map(|input| input.to_vec()).collect();
+        let mut all: Vec<Vec<Vec<f32>>> = self.sequences.iter().map(owned).collect();
+        for inputs in (0..VARIED).flat_map(|_| &self.sequences) {
+            all.push(inputs.iter().map(|input| input.iter().map(&mut varied).collect()).collect());
+        }
+        all
+    }
+
     /// The outcome with these ranges; `None` if no step has an output.
     fn of(&self, ranges: &Ranges) -> Result<Option<Outcome>, RangesError> {
         let bytes = pack_with(self.model, self.numeric, ranges, Layout::Portable)?;
         let got = outputs(&bytes, &self.sequences)?;
         (self.tried)();
-        let pairs = || got.iter().flatten().flatten().zip(self.expected.iter().flatten().flatten());
-        let signal: f64 = pairs().map(|(_, &expected)| f64::from(expected).powi(2)).sum();
-        let noise: f64 = pairs().map(|(&got, &expected)| (f64::from(got) - f64::from(expected)).powi(2)).sum();
+        let sizes = || self.model.architecture.outputs.iter().map(|output| output.size.max(1));
+        let (mut signal, mut noises) = (0.0, Vec::new());
+        for (got, expected) in got.iter().zip(&self.expected) {
+            for ((got, expected), size) in got.iter().zip(expected).zip(sizes()) {
+                signal += expected.iter().map(|&expected| f64::from(expected).powi(2)).sum::<f64>();
+                noises
+                    .extend(got.chunks(size).zip(expected.chunks(size)).map(|(got, expected)| squared(got, expected)));
+            }
+        }
+        if noises.is_empty() {
+            return Ok(None);
+        }
+        let (sum, count) = (noises.iter().sum::<f64>(), noises.len() as f64);
+        let least = LEAST_NOISE * sum / count;
+        let typical = (noises.iter().map(|noise| (noise + least).ln()).sum::<f64>() / count).exp() * count;
         // Without noise the ratio is infinite.
-        let snr_db = if noise == 0.0 { MOST_SNR_DB } else { 10.0 * (signal / noise).log10() };
-        Ok(pairs().next().map(|_| Outcome { snr_db, bytes: bytes.len() }))
+        let ratio = |noise: f64| if sum == 0.0 { MOST_SNR_DB } else { 10.0 * (signal / noise).log10() };
+        Ok(Some(Outcome { snr_db: ratio(sum), typical_db: ratio(typical), bytes: bytes.len() }))
     }
+}
+
+/// The squared distance of two rows.
+fn squared(got: &[f32], expected: &[f32]) -> f64 {
+    got.iter().zip(expected).map(|(&got, &expected)| (f64::from(got) - f64::from(expected)).powi(2)).sum()
 }
 
 /// The outputs of an image over sequences. In `f32` the backends differ in the last bits, and an image must not depend on
@@ -131,8 +184,8 @@ fn outputs(image: &[u8], sequences: &[Vec<&[f32]>]) -> Result<Vec<Vec<Vec<f32>>>
 }
 
 /// Improves ranges by what calibration data show: rounding of weights, scales of the cell state for each unit, margins for
-/// values outside the calibration, narrower ranges of inputs, finer sums, other grids of weights, and weights with twice as
-/// many bits where the goal asks for them. Values with a rule other than [`RangeRule::Auto`] keep their range. `tried` is
+/// values outside the calibration, narrower ranges of inputs, finer sums, other grids of weights, other ways to round the rows
+/// of a small network, and weights with twice as many bits where the goal asks for them. Values with a rule other than [`RangeRule::Auto`] keep their range. `tried` is
 /// called after each trial.
 ///
 /// # Errors
@@ -158,6 +211,7 @@ pub fn choose(
     search.narrower_inputs();
     search.fine_sums();
     search.grids();
+    search.draws();
     search.wider_weights();
     Ok(search.ranges)
 }
@@ -202,8 +256,14 @@ impl Search<'_> {
         }
     }
 
+    /// Rounds to nearest, with the scales that hold weights best or those with the least expected error.
     fn nearest(&mut self) {
+        let mut drawn = self.ranges.clone();
+        for name in wide_layers(self.trials.model) {
+            (0..row_count(self.trials.model, name)).for_each(|row| drawn.set_draw(name, row, draw::NEAREST));
+        }
         self.attempt(self.ranges.nearest(), self.best.snr_db + BETTER);
+        self.attempt(drawn, self.best.snr_db + BETTER);
     }
 
     fn unit_scales(&mut self) {
@@ -276,6 +336,43 @@ impl Search<'_> {
         }
     }
 
+    /// Draws other ways to round rows: of whole layers, then of single rows. In a small network the errors of a few weights
+    /// decide on which side of a threshold a state falls, so that one rounding is many decibels better than another.
+    fn draws(&mut self) {
+        let (model, numeric, tried) = (self.trials.model, self.trials.numeric, self.trials.tried);
+        let layers: Vec<(&str, usize)> = wide_layers(model).map(|name| (name, row_count(model, name))).collect();
+        let products = products(model) * self.trials.steps() * (1 + VARIED as usize);
+        let most = MOST_DRAWS.min(DRAWN_PRODUCTS / products.max(1));
+        if self.best.snr_db >= DRAW_BELOW_DB || layers.is_empty() || most == 0 {
+            return;
+        }
+        let whole =
+            (1..draw::NUMBERS).flat_map(|number| layers.iter().map(move |&(name, rows)| (name, 0..rows, number)));
+        let rows = || layers.iter().flat_map(|&(name, rows)| (0..rows).map(move |row| (name, row)));
+        let single = (1..).flat_map(|round: usize| {
+            rows().map(move |(name, row)| (name, row..row + 1, ((round + row) % draw::NUMBERS as usize) as u32))
+        });
+        let sequences = self.trials.varied();
+        let Ok(trials) = Trials::new(model, numeric, &sequences, tried) else { return };
+        let Ok(Some(mut best)) = trials.of(&self.ranges) else { return };
+        // Half the weight is on the steps with the greatest errors, half on all steps alike.
+        let score = |of: Outcome| (of.snr_db + of.typical_db) / 2.0;
+        let mut ranges = self.ranges.clone();
+        for (name, rows, number) in whole.chain(single).take(most) {
+            if best.snr_db >= DRAW_BELOW_DB {
+                break;
+            }
+            let mut changed = ranges.clone();
+            rows.for_each(|row| changed.set_draw(name, row, number));
+            if let Ok(Some(outcome)) = trials.of(&changed)
+                && score(outcome) >= score(best) + BETTER
+            {
+                (best, ranges) = (outcome, changed);
+            }
+        }
+        self.attempt(ranges, self.best.snr_db - LEAST_GAIN);
+    }
+
     /// Gives weights with twice as many bits to the layers that gain most for each byte, until the goal is reached.
     fn wider_weights(&mut self) {
         let Goal { wide: _, narrow, at_least, budget } = self.goal;
@@ -323,6 +420,21 @@ impl Search<'_> {
 fn peak(ranges: &Ranges, name: &str) -> f32 {
     let peaks = ranges.elements(name).into_iter().flat_map(|elements| &elements.peaks);
     peaks.fold(0.0_f32, |most, peak| most.max(*peak))
+}
+
+/// The number of rows of a layer's weights.
+fn row_count(model: &Canonical, node: &str) -> usize {
+    let tensor = |name| model.tensors.get(&format!("{node}.{name}"));
+    ["weights", "input_weights"]
+        .into_iter()
+        .find_map(tensor)
+        .and_then(|tensor| tensor.shape.first().copied())
+        .unwrap_or(0)
+}
+
+/// The number of weights, which is about that of the products in a step.
+fn products(model: &Canonical) -> usize {
+    model.tensors.values().filter(|tensor| tensor.shape.len() == 2).map(|tensor| tensor.data.len()).sum()
 }
 
 /// The names of the layers that can have weights with twice as many bits.

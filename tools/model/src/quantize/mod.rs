@@ -13,6 +13,7 @@ mod candidate;
 mod choose;
 mod covariance;
 mod distribution;
+mod draw;
 mod kept;
 mod learnt;
 mod lstm;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::covariance::Covariance;
 use super::distribution::Element;
+use super::draw::Draw;
 
 /// The range of every value and state, by `<value>` or `<node>.<state>`, and the elements of the values that were
 /// observed.
@@ -17,6 +18,7 @@ pub struct Ranges {
     unit_scales: BTreeSet<String>,
     fine_sums: BTreeSet<String>,
     grids: BTreeMap<String, f32>,
+    draws: BTreeMap<String, Vec<u32>>,
     is_nearest: bool,
     row_scales: Arc<BTreeMap<String, RowScales>>,
 }
@@ -104,8 +106,21 @@ impl Ranges {
     }
 
     /// The factor of the grid of a node's weights.
-    pub fn grid(&self, node: &str) -> f32 {
+    fn grid(&self, node: &str) -> f32 {
         self.grids.get(node).copied().unwrap_or(1.0)
+    }
+
+    /// Draws how a row of a node's weights is rounded. Row `row` has draw `number`; 0 is the usual way.
+    pub fn set_draw(&mut self, node: &str, row: usize, number: u32) {
+        let draws = self.draws.entry(node.to_owned()).or_default();
+        draws.resize(draws.len().max(row + 1), 0);
+        draws[row] = number;
+    }
+
+    /// How a row of a node's weights is rounded.
+    pub(super) fn draw(&self, node: &str, row: usize) -> Draw {
+        let number = self.draws.get(node).and_then(|draws| draws.get(row)).copied().unwrap_or(0);
+        Draw::new(number, row, f64::from(self.grid(node)))
     }
 
     /// Whether each unit of an LSTM has a scale of its own.

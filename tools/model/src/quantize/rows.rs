@@ -7,6 +7,7 @@ use tidegate::internals::{
 };
 
 use super::covariance::Factor;
+use super::draw::{Draw, Finest};
 
 /// Greatest integer weight.
 const MOST_WEIGHT: f64 = 127.0;
@@ -43,7 +44,8 @@ pub struct Part<'a> {
 pub struct Operand {
     mean: Vec<f64>,
     variance: Vec<f64>,
-    /// Whether calibration observed the values.
+    /// Whether the scales of weights minimize the expected error of the sum, because calibration observed the values or a
+    /// search on its data judges the result.
     is_observed: bool,
 }
 
@@ -55,6 +57,11 @@ impl Operand {
     pub fn unknown(cols: usize) -> Self {
         let most = f64::from(MAX);
         Self { mean: vec![0.0; cols], variance: vec![most * most / 3.0; cols], is_observed: false }
+    }
+
+    /// [`unknown`](Self::unknown) values for a search that judges the result on calibration data.
+    pub fn unweighed(cols: usize) -> Self {
+        Self { is_observed: true, ..Self::unknown(cols) }
     }
 
     /// Values with these means and mean squares, which have this scale.
@@ -232,28 +239,29 @@ pub struct Target {
     pub to: f64,
     /// The numeric of the weights.
     pub numeric: Numeric,
-    /// The factor by which the grid of the weights is coarser than the finest that holds them.
-    pub grid: f64,
+    /// How the weights are rounded.
+    pub draw: Draw,
 }
 
 /// Quantizes a row; of the two parts, `parts[first]` has the finer sum. Takes the scales with the least loss among those
 /// that fit. `None` if no multiplier is large enough, so that the result must be coarser.
 pub fn row(parts: [Part<'_>; 2], first: usize, target: Target) -> Option<Row> {
     let (fine, coarse) = (parts[first], parts[1 - first]);
-    let least = fine.least_unit() * target.grid;
-    let unit = (coarse.least_unit() * target.grid).max(target.negligible()).max(least);
+    let least = fine.least_unit() * target.draw.grid;
+    let unit = (coarse.least_unit() * target.draw.grid).max(target.negligible()).max(least);
     // The scales of the two sums differ by a power of two, so the finer or the coarser part loses up to one bit. Where
     // nothing is known of the values, either part may lose up to half a bit.
     let room = if least > 0.0 { (unit / least).log2().clamp(0.0, MOST_SHIFT) } else { 0.0 };
     let is_observed = parts.iter().any(|part| part.operand.is_observed);
-    let mut shifts = match (is_observed, room.fract() <= 0.5) {
-        (true, _) => vec![room.floor(), room.ceil()],
-        (false, true) => vec![room.floor()],
-        (false, false) => vec![room.ceil()],
+    let mut shifts = match target.draw.finest {
+        Finest::Better if is_observed => vec![room.floor(), room.ceil()],
+        Finest::Better => vec![room.round()],
+        Finest::Coarse => vec![room.floor()],
+        Finest::Fine => vec![room.ceil()],
     };
     let exact = [coarse, fine].map(|part| part.exact_unit());
     // The shift with which both parts are exact.
-    if let [Some(coarse), Some(fine)] = exact {
+    if let ([Some(coarse), Some(fine)], Finest::Better) = (exact, target.draw.finest) {
         let shift = (coarse / fine).log2();
         if (shift - shift.round()).abs() < 1e-6 && (0.0..=MOST_SHIFT).contains(&shift.round()) {
             shifts.push(shift.round());
@@ -455,7 +463,7 @@ mod tests {
     use super::*;
 
     fn target(to: f64) -> Target {
-        Target { bias: 0.0, to, numeric: Numeric::I8x16, grid: 1.0 }
+        Target { bias: 0.0, to, numeric: Numeric::I8x16, draw: Draw::new(0, 0, 1.0) }
     }
 
     #[test]
@@ -467,7 +475,9 @@ mod tests {
             Part { weights: &recurrent, scale: 1.0 / 32768.0, operand: &operands.1 },
         );
         let (x, h, to) = ([1000.0, -2000.0, 500.0], [30000.0, 20000.0], 1.0 / 4096.0);
-        let row = row([parts.0, parts.1], 1, Target { bias: 0.75, to, numeric: Numeric::I8x16, grid: 1.0 }).unwrap();
+        let row =
+            row([parts.0, parts.1], 1, Target { bias: 0.75, to, numeric: Numeric::I8x16, draw: Draw::new(0, 0, 1.0) })
+                .unwrap();
         assert!(row.sum.shift > 0 && row.fits(1));
         let sum = |weights: &[i8], x: &[f64]| weights.iter().zip(x).map(|(&w, x)| f64::from(w) * x).sum::<f64>() as i64;
         let total = ((i64::from(row.sum.start) + sum(&row.weights[1], &h)) >> row.sum.shift) + sum(&row.weights[0], &x);

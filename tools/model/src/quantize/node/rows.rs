@@ -110,6 +110,9 @@ impl Quantizer<'_> {
         let bias = self.image_rows(tensor);
         let rows = rows.into_iter().zip(bias).enumerate().map(|(index, (row, bias))| {
             let (target, operands) = self.row_of(&matrices, to, index, bias);
+            if target.draw.is_nearest {
+                return row;
+            }
             row.compensated(parts(&matrices, &operands, index), first, target, (&factor, covers))
         });
         (rows.collect(), first)
@@ -145,20 +148,21 @@ impl Quantizer<'_> {
         let is_bounded = self.is_bounded(unit);
         // Weights in two planes are precise enough without weighing. They are not compensated, so an observation that
         // misleads would cost precision.
-        let is_weighed = self.is_weighed_for(to, matrices[1].is_some()) && !is_wide(self.options);
+        let draw = self.ranges.draw(&self.node.name, index);
+        let is_weighed = self.is_weighed_for(to, matrices[1].is_some()) && !is_wide(self.options) && !draw.is_nearest;
         let operands = [0, 1].map(|part| match &matrices[part] {
             None => Operand::NONE,
             Some(matrix) => {
                 let values = matrix.values.as_ref().filter(|_| is_weighed);
                 let weights = matrix.row(index);
-                values.map_or_else(
-                    || Operand::unknown(weights.len()),
-                    |values| values.operand(weights, matrix.scale, is_bounded),
-                )
+                match values {
+                    Some(values) => values.operand(weights, matrix.scale, is_bounded),
+                    None if draw.is_nearest => Operand::unweighed(weights.len()),
+                    None => Operand::unknown(weights.len()),
+                }
             }
         });
-        let grid = self.ranges.grid(&self.node.name).into();
-        (Target { bias: bias.into(), to: self.unit(unit), numeric: self.numeric, grid }, operands)
+        (Target { bias: bias.into(), to: self.unit(unit), numeric: self.numeric, draw }, operands)
     }
 
     /// Whether the errors of a tensor's rows are weighed by the observed values.
