@@ -185,8 +185,8 @@ fn outputs(image: &[u8], sequences: &[Vec<&[f32]>]) -> Result<Vec<Vec<Vec<f32>>>
 
 /// Improves ranges by what calibration data show: rounding of weights, scales of the cell state for each unit, margins for
 /// values outside the calibration, narrower ranges of inputs, finer sums, other grids of weights, other ways to round the rows
-/// of a small network, and weights with twice as many bits where the goal asks for them. Values with a rule other than [`RangeRule::Auto`] keep their range. `tried` is
-/// called after each trial.
+/// of a small network, and weights with twice as many bits where the goal asks for them. Values with a rule other than
+/// [`RangeRule::Auto`] keep their range. `tried` is called after each trial.
 ///
 /// # Errors
 /// If a trial cannot be packed or run.
