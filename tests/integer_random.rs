@@ -208,9 +208,9 @@ impl Score {
         }
     }
 
-    /// 95 % of the networks hold the rule, none is far below it, and at most 1 % are refused. Fewer are short of it than with
-    /// f32 and another grid of 8 bits.
-    fn hold(mut self) {
+    /// At most one network in `of` is short of the rule, none is far below it, and at most 1 % are refused. Fewer are short of
+    /// it than with f32 and another grid of 8 bits.
+    fn hold(mut self, of: usize) {
         self.short.sort_by(|a, b| b.0.total_cmp(&a.0));
         for (short, text) in &self.short {
             println!("{short:.1} dB short: {text}");
@@ -225,7 +225,7 @@ impl Score {
             "f32 with a grid {OTHER_GRID} times as coarse: {other} are short, by up to {:.1} dB",
             worst(self.other_grid)
         );
-        assert!(short * 20 <= counted && short < other, "{short} of {counted}, {other} with another grid");
+        assert!(short * of <= counted && short < other, "{short} of {counted}, {other} with another grid");
         assert!(self.short.iter().all(|(short, _)| *short <= WORST_DB), "{:?}", self.short[0]);
         assert!(refused * 100 <= counted, "{refused} of {counted}");
     }
@@ -251,7 +251,7 @@ fn random_networks_stay_near_f32_with_rounded_weights() {
     score.other_grid.extend(odd.other_grid);
     odd.refused.into_iter().for_each(|(error, count)| *score.refused.entry(error).or_default() += count);
     assert!(score.counted > 500, "{}", score.counted);
-    score.hold();
+    score.hold(20);
 }
 
 /// The factors of the inputs of golden cases; `None` for a factor from 1/10 to 10 of each column.
@@ -295,5 +295,6 @@ fn golden_cases_stay_near_f32_with_rounded_weights() {
         }
     }
     assert!(score.counted > 400, "{}", score.counted);
-    score.hold();
+    // Without draws of other roundings, 3 % are short.
+    score.hold(100);
 }
