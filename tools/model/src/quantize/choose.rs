@@ -41,10 +41,10 @@ const MOST_SNR_DB: f64 = 200.0;
 const STEPS: usize = 3000;
 /// Decibels at the output from which on no ways to round rows are drawn.
 const DRAW_BELOW_DB: f64 = 50.0;
-/// Most draws, and most products of weights and values that the trials of all draws compute. In a network with many weights,
-/// the errors of its rows average out.
+/// The greatest number of draws, and of multiply-accumulates in the trials of all draws. In a network with many weights, the
+/// errors of its rows average out.
 const MOST_DRAWS: usize = 150;
-const DRAWN_PRODUCTS: usize = 200_000_000;
+const DRAWN_MACS: u64 = 200_000_000;
 /// Number of varied copies of the calibration data that draws are tried on, and how far values differ in them. What one copy
 /// shows only by chance then counts for less.
 const VARIED: u64 = 3;
@@ -95,6 +95,8 @@ struct Trials<'a> {
     sequences: Vec<Vec<&'a [f32]>>,
     /// The outputs in `f32`: for each sequence and each output, `[rows, size]`.
     expected: Vec<Vec<Vec<f32>>>,
+    /// Multiply-accumulates of a step.
+    macs: u64,
     /// Called after each trial.
     tried: &'a dyn Fn(),
 }
@@ -118,14 +120,17 @@ impl<'a> Trials<'a> {
                 break;
             }
         }
-        let expected = outputs(&pack(model, Numeric::F32)?, &used)?;
-        Ok(Self { model, numeric, sequences: used, expected, tried })
+        let float = pack(model, Numeric::F32)?;
+        let expected = outputs(&float, &used)?;
+        let macs = ImageBuffer::new(&float).model().map_err(RangesError::Image)?.work().macs;
+        Ok(Self { model, numeric, sequences: used, expected, macs, tried })
     }
 
-    /// The number of steps of all sequences.
-    fn steps(&self) -> usize {
+    /// The multiply-accumulates of a trial.
+    fn work(&self) -> u64 {
         let size = self.model.architecture.inputs.first().map_or(1, |input| input.size.max(1));
-        self.sequences.iter().filter_map(|inputs| Some(inputs.first()?.len() / size)).sum()
+        let steps: usize = self.sequences.iter().filter_map(|inputs| Some(inputs.first()?.len() / size)).sum();
+        self.macs.saturating_mul(steps as u64)
     }
 
     /// The sequences, and copies of them whose values differ by up to [`VARIATION`].
@@ -340,9 +345,12 @@ impl Search<'_> {
     /// decide on which side of a threshold a state falls, so that one rounding is many decibels better than another.
     fn draws(&mut self) {
         let (model, numeric, tried) = (self.trials.model, self.trials.numeric, self.trials.tried);
-        let layers: Vec<(&str, usize)> = wide_layers(model).map(|name| (name, row_count(model, name))).collect();
-        let products = products(model) * self.trials.steps() * (1 + VARIED as usize);
-        let most = MOST_DRAWS.min(DRAWN_PRODUCTS / products.max(1));
+        // Weights in two planes have no other roundings.
+        let narrow = wide_layers(model).filter(|name| !self.ranges.is_wide(name));
+        let layers = narrow.map(|name| (name, row_count(model, name))).filter(|&(_, rows)| rows > 0);
+        let layers: Vec<(&str, usize)> = layers.collect();
+        let work = self.trials.work().saturating_mul(1 + VARIED).max(1);
+        let most = usize::try_from(DRAWN_MACS / work).map_or(MOST_DRAWS, |most| most.min(MOST_DRAWS));
         if self.best.snr_db >= DRAW_BELOW_DB || layers.is_empty() || most == 0 {
             return;
         }
@@ -430,11 +438,6 @@ fn row_count(model: &Canonical, node: &str) -> usize {
         .find_map(tensor)
         .and_then(|tensor| tensor.shape.first().copied())
         .unwrap_or(0)
-}
-
-/// The number of weights, which is about that of the products in a step.
-fn products(model: &Canonical) -> usize {
-    model.tensors.values().filter(|tensor| tensor.shape.len() == 2).map(|tensor| tensor.data.len()).sum()
 }
 
 /// The names of the layers that can have weights with twice as many bits.

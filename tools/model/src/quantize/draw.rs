@@ -1,16 +1,17 @@
-//! Ways to round a row of weights, of which a search on calibration data takes the best.
+//! Ways to round a row of weights. A search on calibration data takes the best of them.
 
 /// The number of draws of a row that a search tries.
 pub const NUMBERS: u32 = 12;
 /// The draw that rounds each weight to the nearest value of the usual grid.
 pub const NEAREST: u32 = 1;
-/// How much coarser than the finest a drawn grid is, at most.
+/// A drawn grid is at most this share coarser than the finest.
 const COARSER: f64 = 0.2;
 
 /// The part of a row that has the finest grid of its weights. The grids of the two parts differ by a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finest {
-    /// That with which the expected error of the sum is smaller; if nothing was observed, neither loses more than half a bit.
+    /// The one with which the expected error of the sum is smaller. Where nothing was observed, the one with which the other
+    /// part loses at most half a bit.
     Better,
     /// The part with the greater products.
     Coarse,
@@ -30,8 +31,8 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// The draw of this number for a row. 0 is the usual way. The first six have the finest grid, and the
-    /// grids of the others are pseudorandom.
+    /// The draw of this number for a row. Draw 0 is the usual way. The first six have the finest grid, and the others have
+    /// pseudorandom coarser ones.
     pub fn new(number: u32, row: usize, grid: f64) -> Self {
         let is_nearest = number % 2 == 1;
         let finest = [Finest::Better, Finest::Coarse, Finest::Fine][(number / 2 % 3) as usize];

@@ -110,7 +110,7 @@ impl Ranges {
         self.grids.get(node).copied().unwrap_or(1.0)
     }
 
-    /// Draws how a row of a node's weights is rounded. Row `row` has draw `number`; 0 is the usual way.
+    /// Rounds a row of a node's weights as the draw of this number says; 0 is the usual way.
     pub fn set_draw(&mut self, node: &str, row: usize, number: u32) {
         let draws = self.draws.entry(node.to_owned()).or_default();
         draws.resize(draws.len().max(row + 1), 0);
