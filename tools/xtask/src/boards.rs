@@ -1,5 +1,6 @@
 //! Firmware for chips with a HAL, each in its own workspace: a Nucleo board, whose firmware is only built, the Pico, whose
-//! firmware is only type-checked, and the micro:bit, which QEMU simulates with its serial line.
+//! firmware is only type-checked, and the micro:bit, which QEMU simulates with its serial line. Their format is checked each
+//! time, and clippy runs with [`lint`].
 
 use std::fs;
 use std::path::PathBuf;
@@ -31,13 +32,13 @@ impl Board {
         command
     }
 
-    fn check(&self) -> Result<(), Failure> {
-        let name = self.name;
-        shell::run(&format!("format of {name}"), self.cargo(&["fmt", "--all", "--check"]))?;
-        shell::run(
-            &format!("clippy of {name}"),
-            self.cargo(&["clippy", "--release", "--locked", "--", "-D", "warnings"]),
-        )
+    fn format(&self) -> Result<(), Failure> {
+        shell::run(&format!("format of {}", self.name), self.cargo(&["fmt", "--all", "--check"]))
+    }
+
+    fn clippy(&self) -> Result<(), Failure> {
+        let clippy = ["clippy", "--release", "--locked", "--", "-D", "warnings"];
+        shell::run(&format!("clippy of {}", self.name), self.cargo(&clippy))
     }
 
     fn build(&self) -> Result<(), Failure> {
@@ -63,18 +64,15 @@ pub fn microbit_update() -> PathBuf {
     MICROBIT.elf().with_file_name("microbit-update")
 }
 
-/// Checks the format of each workspace, runs clippy, and builds it. The HAL of the [`pico`] takes minutes to compile.
+/// Checks the format of each workspace, and builds those whose HAL compiles within seconds.
 pub fn check() -> Result<(), Failure> {
-    for board in [&NUCLEO, &MICROBIT] {
-        board.check()?;
-        board.build()?;
-    }
-    Ok(())
+    [&NUCLEO, &MICROBIT, &PICO].into_iter().try_for_each(Board::format)?;
+    [&NUCLEO, &MICROBIT].into_iter().try_for_each(Board::build)
 }
 
-/// Checks the format of the Pico's firmware, and runs clippy.
-pub fn pico() -> Result<(), Failure> {
-    PICO.check()
+/// Runs clippy on each workspace. The HAL of the Pico takes minutes to compile.
+pub fn lint() -> Result<(), Failure> {
+    [&NUCLEO, &MICROBIT, &PICO].into_iter().try_for_each(Board::clippy)
 }
 
 /// Sends the recorded lines to the micro:bit, and compares its answers up to its restart with the record, or records

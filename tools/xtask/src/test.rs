@@ -37,11 +37,7 @@ pub fn run() -> Result<(), Failure> {
     let counted = shell::beside("icount", icount::build)?;
     let hosts = shell::beside("hosts", || {
         let mut total = Total::default();
-        // In the debug profile the activations are sampled. With this library, testing all inputs takes minutes.
-        let micromath =
-            ["test", "--package", "tidegate", "--locked", "--no-default-features", "--features", "micromath"];
-        let done = total.cargo_test("tests of the core with micromath", &micromath);
-        let done = done.and(total.hosts(RACE_SECONDS, true));
+        let done = total.hosts(RACE_SECONDS, true);
         (total, done)
     })?;
     let book = shell::beside("book", book::run)?;
@@ -113,8 +109,8 @@ pub fn hosts(race_seconds: u32) -> Result<u64, Failure> {
     Ok(total.passed)
 }
 
-/// The tests of functions over every f32 and of integers at every size, of which the other tests take a sample. Returns how
-/// many have passed.
+/// The tests of functions over every f32, and of integers at every size, over an hour and of every network, of which the other
+/// tests take a sample. Returns how many have passed.
 pub fn every_input() -> Result<u64, Failure> {
     let mut total = Total::default();
     for (package, tests) in [("tidegate", &["--lib", "--test", "activation"][..]), ("tidegate-fused", &["--lib"])] {
@@ -127,6 +123,9 @@ pub fn every_input() -> Result<u64, Failure> {
         command.args(["--test", suite, "--", test]).env("TIDEGATE_EVERY_SIZE", "1");
         total.cargo_tests(&format!("integers of every size, {suite}"), command)?;
     }
+    let mut command = cargo(".", &firmware::WORKSPACE_TESTS);
+    command.args(["--test", "import", "--", "hello_edge_integer::", "integer_random::"]).env("TIDEGATE_LONG", "1");
+    total.cargo_tests("integers over an hour, and of every network", command)?;
     total.end()?;
     Ok(total.passed)
 }
@@ -276,11 +275,6 @@ impl Total {
             Err(failure) => self.lacks("NEON under QEMU", &failure),
         }
         Ok(())
-    }
-
-    /// [`cargo_tests`](Self::cargo_tests) in the repository.
-    fn cargo_test(&mut self, what: &str, arguments: &[&str]) -> Result<(), Failure> {
-        self.cargo_tests(what, cargo(".", arguments))
     }
 
     /// Forwards cargo's output and adds up its results.

@@ -11,7 +11,7 @@ use tidegate::internals::{
     quant::MAX,
 };
 
-use super::distribution::Element;
+use super::distribution::{Element, Summed};
 use super::matrix::{self, end, is_bounded};
 use super::operand;
 use super::ranges::Elements;
@@ -61,13 +61,13 @@ fn squared_rounding(range: f32) -> f64 {
 
 /// The mean square of all elements.
 fn mean_square(elements: &[Element]) -> f64 {
-    elements.iter().map(|element| element.moments(f64::INFINITY).1).sum::<f64>() / elements.len().max(1) as f64
+    elements.iter().map(|element| element.summed().moments(f64::INFINITY).1).sum::<f64>() / elements.len().max(1) as f64
 }
 
 /// A matrix that reads a value, and the elements that its columns read.
 struct Reader<'a> {
     rows: Vec<&'a [f32]>,
-    columns: Vec<Element>,
+    columns: Vec<Summed>,
     /// Whether the activation of each sum is bounded.
     is_bounded: bool,
 }
@@ -80,7 +80,7 @@ impl<'a> Reader<'a> {
         let [_] = node.inputs.as_slice() else { return None };
         let elements = &elements.distributions;
         let row = operand::rows(elements, elements.len() / node.steps())?;
-        let columns = operand::columns(&row, cols, node)?;
+        let columns = operand::columns(&row, cols, node)?.iter().map(Element::summed).collect();
         Some(Self { rows: tensor.data.chunks(cols).collect(), columns, is_bounded: is_bounded(node) })
     }
 

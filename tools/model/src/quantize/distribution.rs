@@ -72,18 +72,31 @@ impl Element {
         Some(element)
     }
 
-    /// The mean of the values up to `end`, nearer to 0 if they are few, and the mean square of all values, limited to `end`. Octaves are not divided.
+    /// The element with the sums of its octaves.
+    pub fn summed(&self) -> Summed {
+        let mut below = Octave::default();
+        let octaves = self.0.iter().filter(|octave| octave.count > 0.0).map(|octave| {
+            below.count += octave.count;
+            below.sum += octave.sum;
+            below.squares += octave.squares;
+            (*octave, below)
+        });
+        Summed(octaves.collect())
+    }
+}
+
+/// The octaves of an element that have values, each with the sums of all octaves up to it.
+#[derive(Clone, Debug)]
+pub struct Summed(Vec<(Octave, Octave)>);
+
+impl Summed {
+    /// The mean of the values up to `end`, nearer to 0 if they are few, and the mean square of all values, limited to `end`.
+    /// Octaves are not divided.
     pub fn moments(&self, end: f64) -> (f64, f64) {
-        let (mut below, mut beyond) = (Octave::default(), 0.0);
-        for octave in self.0.iter().filter(|octave| octave.count > 0.0) {
-            if octave.squares <= octave.count * end * end {
-                below.count += octave.count;
-                below.sum += octave.sum;
-                below.squares += octave.squares;
-            } else {
-                beyond += octave.count;
-            }
-        }
+        let is_below = |(octave, _): &(Octave, Octave)| octave.squares <= octave.count * end * end;
+        let count = if self.0.last().is_none_or(is_below) { self.0.len() } else { self.0.partition_point(is_below) };
+        let below = count.checked_sub(1).map_or(Octave::default(), |last| self.0[last].1);
+        let beyond: f64 = self.0[count..].iter().map(|(octave, _)| octave.count).sum();
         let beyond_squares = if beyond > 0.0 { beyond * end * end } else { 0.0 };
         let square = (below.squares + beyond_squares) / (below.count + beyond).max(1.0);
         (below.sum / (below.count + STEPS_FOR_MEAN), square)

@@ -3,14 +3,14 @@
 use tidegate::internals::cell::Unit;
 
 use super::Ranges;
-use super::distribution::Element;
+use super::distribution::{Element, Summed};
 use super::matrix::end;
 use super::rows::Operand;
 use crate::canonical::{Canonical, Node};
 
 /// The values of the columns of a matrix.
 pub struct Values {
-    columns: Vec<Element>,
+    columns: Vec<Summed>,
     /// The mean of each column, if the columns read the previous output: at the start of a sequence it is 0.
     means: Option<Vec<f64>>,
 }
@@ -18,12 +18,13 @@ pub struct Values {
 impl Values {
     /// The values of the `cols` columns of a matrix whose operand has this unit. `None` if they were not observed.
     pub fn of(unit: &Unit, cols: usize, node: &Node, model: &Canonical, ranges: &Ranges) -> Option<Self> {
+        let summed = |columns: Vec<Element>| columns.iter().map(Element::summed).collect();
         match unit {
-            Unit::Input => Some(Self { columns: input(node, cols, model, ranges)?, means: None }),
+            Unit::Input => Some(Self { columns: summed(input(node, cols, model, ranges)?), means: None }),
             Unit::Output => {
                 let columns = rows(&ranges.weighing(&node.name)?.distributions, cols)?;
                 let means = ranges.covariance(&node.name).and_then(|covariance| covariance.means(node.input_size));
-                Some(Self { columns, means: means.filter(|means| means.len() == cols) })
+                Some(Self { columns: summed(columns), means: means.filter(|means| means.len() == cols) })
             }
             _ => None,
         }
