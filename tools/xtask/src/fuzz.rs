@@ -32,14 +32,6 @@ pub struct Ran {
     pub seconds: u64,
 }
 
-/// When a target stops.
-#[derive(Clone, Copy)]
-pub struct Limit {
-    pub seconds: u64,
-    /// Number of inputs; 0 for no limit.
-    pub executions: u64,
-}
-
 /// The names of all targets.
 pub fn targets() -> Result<Vec<String>, Failure> {
     let folder = root().join("tests/fuzz/fuzz_targets");
@@ -57,7 +49,7 @@ pub fn some(names: Vec<String>, seconds: u64) -> Result<(), Failure> {
     install::nightly()?;
     let names = if names.is_empty() { targets()? } else { names };
     build()?;
-    run(&names, Limit { seconds, executions: 0 }, |_, _| Ok(()))
+    run(&names, seconds)
 }
 
 /// Builds all targets.
@@ -82,24 +74,17 @@ pub fn build() -> Result<(), Failure> {
     run_command("fuzz targets with the address sanitizer", build)
 }
 
-/// Runs every target of `names`, as many at a time as there are cores, and calls `done` after each.
-pub fn run(
-    names: &[String],
-    limit: Limit,
-    mut done: impl FnMut(&str, Ran) -> Result<(), Failure> + Send,
-) -> Result<(), Failure> {
-    let (next, done) = (Mutex::new(names.iter()), Mutex::new(&mut done));
+/// Runs every target of `names` for a number of seconds, as many at a time as there are cores.
+fn run(names: &[String], seconds: u64) -> Result<(), Failure> {
+    let next = Mutex::new(names.iter());
     let failures = Mutex::new(Vec::new());
     let work = || {
         loop {
             // A statement of its own, so that the lock is released before the target runs.
             let Some(name) = next.lock().expect("no thread panics").next() else { return };
-            let outcome = run_one(name, limit).and_then(|ran| {
-                eprintln!("    {name}: {} inputs in {} s", ran.executions, ran.seconds);
-                done.lock().expect("no thread panics")(name, ran)
-            });
-            if let Err(failure) = outcome {
-                failures.lock().expect("no thread panics").push(failure);
+            match run_one(name, seconds, 1) {
+                Ok(ran) => eprintln!("    {name}: {} inputs in {} s", ran.executions, ran.seconds),
+                Err(failure) => failures.lock().expect("no thread panics").push(failure),
             }
         }
     };
@@ -119,20 +104,18 @@ fn inputs(of: &str, target: &str) -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-fn run_one(target: &str, limit: Limit) -> Result<Ran, Failure> {
+/// Runs a target for a number of seconds, with the mutations of this seed.
+pub fn run_one(target: &str, seconds: u64, seed: u64) -> Result<Ran, Failure> {
     let (seeds, found, failing) =
         (inputs("fuzz", target)?, inputs("fuzz-found", target)?, inputs("fuzz-failed", target)?);
     let program = root().join("tests/fuzz/target").join(HOST).join("release").join(target);
     let log_path = failing.join("log");
     let log = fs::File::create(&log_path).map_err(about(&log_path))?;
     let mut command = Command::new(&program);
-    command.args([&found, &seeds]).arg("-seed=1").arg("-print_final_stats=1");
-    command.arg(format!("-max_total_time={}", limit.seconds)).arg(format!("-max_len={MAX_LEN}"));
+    command.args([&found, &seeds]).arg(format!("-seed={seed}")).arg("-print_final_stats=1");
+    command.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={MAX_LEN}"));
     command.arg(format!("-rss_limit_mb={MEMORY_MIB}")).arg(format!("-timeout={INPUT_SECONDS}"));
     command.arg(format!("-artifact_prefix={}/", failing.display()));
-    if limit.executions > 0 {
-        command.arg(format!("-runs={}", limit.executions));
-    }
     // A target must not hold a terminal or print what a reader of it prints.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     let start = Instant::now();

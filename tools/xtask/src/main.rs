@@ -81,10 +81,14 @@ enum Task {
     Hosts,
     /// Run fuzz targets from the seeds that `cargo xtask test` writes
     Fuzz(Targets),
-    /// Run for hours what `test` runs for a moment, and record it in tests/soak.json: fuzz targets and `hosts`
+    /// Run for hours what `test` runs for a moment, and record it in tests/soak.json. What it records of the same code is not
+    /// repeated
     Soak {
-        /// Only these fuzz targets; everything without names
-        targets: Vec<String>,
+        /// Only these fuzz targets, or `wheel`, `hosts`, `every_input`, `cuts`; everything without names
+        names: Vec<String>,
+        /// Stop after so many minutes
+        #[arg(long)]
+        minutes: Option<u64>,
     },
     /// Run the firmware under QEMU and compare its output with firmware-examples/expected
     Qemu(Record),
@@ -171,7 +175,7 @@ fn main() -> ExitCode {
         Task::Test => test::run(),
         Task::Hosts => test::hosts(60).map(drop),
         Task::Fuzz(Targets { seconds, targets }) => fuzz::some(targets, seconds),
-        Task::Soak { targets } => soak::run(targets),
+        Task::Soak { names, minutes } => soak::run(names, minutes),
         Task::Qemu(record) => qemu::run(record.overwrite_expected),
         Task::Zoo { part, record } => zoo::run(&part, record.overwrite_expected),
         Task::Icount(Figures { json, record }) => icount::run(json, record.overwrite_expected),

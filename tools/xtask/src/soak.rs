@@ -1,21 +1,26 @@
 //! Checks that take hours: the fuzz targets for millions of inputs each, the wheel for Python, Miri, the thread sanitizer,
-//! NEON, functions over every f32, and every cut of power in an update. Each result is recorded in `tests/soak.json` with
-//! its commit and date.
+//! NEON, functions over every f32, and every cut of power in an update. `tests/soak.json` records each result with its
+//! commit and date. A run goes on where the last one stopped, as long as the code is the same.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::fuzz::{self, Limit, Ran};
+use crate::fuzz::{self, Ran};
 use crate::shell::{cargo, output_within, read, root};
 use crate::{Failure, firmware, record, test, wheel};
 
-/// Inputs and seconds after which a target stops, whichever comes first. The targets together run a hundred million inputs
-/// and each at least two million; the time is that of a core that other work shares.
-const FUZZ: Limit = Limit { seconds: 3600, executions: 6_000_000 };
+/// Inputs of all targets together, and of each target, unless its time is over before.
+const ALL_INPUTS: u64 = 100_000_000;
+const INPUTS: u64 = 2_000_000;
+const SECONDS: u64 = 1200;
+/// Seconds after which a target gives its core to another one.
+const SLICE: u64 = 60;
 /// Seconds of the thread sanitizer.
 const RACE_SECONDS: u32 = 600;
 /// Fewest cuts of power, and the time for them.
@@ -23,17 +28,12 @@ const CUTS: u64 = 1_000_000;
 const CUTS_LIMIT: Duration = Duration::from_secs(12 * 3600);
 
 /// `tests/soak.json`.
+const RECORD: &str = "tests/soak.json";
+
+/// By name of a fuzz target or of a [part](PARTS).
 #[derive(Debug, Default, Deserialize, Serialize)]
-struct Record {
-    /// By name of the target.
-    fuzz: BTreeMap<String, Outcome>,
-    /// The tests of `cargo xtask hosts` that have passed.
-    hosts: Option<Outcome>,
-    /// The tests of functions over every f32 and of integers at every size that have passed.
-    every_input: Option<Outcome>,
-    /// The cuts of power in updates that were tried: every one.
-    cuts: Option<Outcome>,
-}
+#[serde(transparent)]
+struct Record(BTreeMap<String, Outcome>);
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Outcome {
@@ -43,42 +43,129 @@ struct Outcome {
     ran: Ran,
 }
 
-/// Runs the named fuzz targets, or everything if there are none.
-pub fn run(targets: Vec<String>) -> Result<(), Failure> {
-    if !printed("git", &["status", "--porcelain", "--untracked-files=no"])?.is_empty() {
+/// A check, which returns how many tests have passed or how many cuts were tried.
+type Part = (&'static str, fn() -> Result<u64, Failure>);
+
+/// What is checked besides the fuzz targets.
+const PARTS: [Part; 4] = [
+    ("wheel", || wheel::run().map(|()| 1)),
+    ("hosts", || test::hosts(RACE_SECONDS)),
+    ("every_input", test::every_input),
+    ("cuts", cuts),
+];
+
+/// Runs the named fuzz targets and parts, or everything if none is named, without those that are recorded. After so many
+/// minutes no other target or part begins.
+pub fn run(names: Vec<String>, minutes: Option<u64>) -> Result<(), Failure> {
+    if !printed("git", &["status", "--porcelain", "--untracked-files=no", "--", ".", &format!(":!{RECORD}")])?
+        .is_empty()
+    {
         return Err("a record names its commit: commit the changes first".to_owned());
     }
-    let (commit, date) = (printed("git", &["rev-parse", "HEAD"])?, printed("date", &["-u", "+%F"])?);
-    let result = |ran| Outcome { commit: commit.clone(), date: date.clone(), ran };
-    let path = root().join("tests/soak.json");
-    let mut record: Record = if path.is_file() {
-        serde_json::from_str(&read(&path)?).map_err(|error| error.to_string())?
-    } else {
-        Record::default()
-    };
-    let is_everything = targets.is_empty();
-    let targets = if is_everything { fuzz::targets()? } else { targets };
-    fuzz::build()?;
-    // The record is written after each target, so that hours of work survive an interruption.
-    fuzz::run(&targets, FUZZ, |target, ran| {
-        record.fuzz.insert(target.to_owned(), result(ran));
-        write(&path, &record)
-    })?;
-    if is_everything {
-        wheel::run()?;
-        let start = Instant::now();
-        let executions = test::hosts(RACE_SECONDS)?;
-        record.hosts = Some(result(Ran { executions, seconds: start.elapsed().as_secs() }));
-        let start = Instant::now();
-        let executions = test::every_input()?;
-        record.every_input = Some(result(Ran { executions, seconds: start.elapsed().as_secs() }));
-        write(&path, &record)?;
-        let start = Instant::now();
-        let executions = cuts()?;
-        record.cuts = Some(result(Ran { executions, seconds: start.elapsed().as_secs() }));
-        write(&path, &record)?;
+    let end = minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
+    let is_over = || end.is_some_and(|end| Instant::now() >= end);
+    let mut targets = fuzz::targets()?;
+    let is_known = |name: &String| targets.contains(name) || PARTS.iter().any(|part| part.0 == name);
+    if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
+        let parts = PARTS.map(|part| part.0).join(", ");
+        return Err(format!("{unknown} is neither a fuzz target nor one of {parts}"));
     }
-    Ok(())
+    let is_asked = |name: &str| names.is_empty() || names.iter().any(|asked| asked == name);
+    targets.retain(|target| is_asked(target));
+    let mut session = Session::new()?;
+    for (name, check) in PARTS.iter().filter(|part| is_asked(part.0)) {
+        if session.record.0.contains_key(*name) || is_over() {
+            continue;
+        }
+        let start = Instant::now();
+        let executions = check()?;
+        session.add(name, Ran { executions, seconds: start.elapsed().as_secs() })?;
+    }
+    if session.next(&targets, &BTreeSet::new()).is_none() || is_over() {
+        return Ok(());
+    }
+    fuzz::build()?;
+    session.fuzz(&targets, &is_over)
+}
+
+/// The record of one commit.
+struct Session {
+    commit: String,
+    date: String,
+    path: PathBuf,
+    record: Record,
+}
+
+impl Session {
+    /// Reads the record. What it says of other code is removed.
+    fn new() -> Result<Self, Failure> {
+        let (commit, date) = (printed("git", &["rev-parse", "HEAD"])?, printed("date", &["-u", "+%F"])?);
+        let path = root().join(RECORD);
+        let mut record = Record::default();
+        if path.is_file() {
+            record = serde_json::from_str(&read(&path)?).map_err(|error| error.to_string())?;
+        }
+        // Text has no influence on the checks.
+        let is_same = |outcome: &Outcome| {
+            let code = ["diff", "--quiet", &outcome.commit, &commit, "--", ".", ":!*.md", &format!(":!{RECORD}")];
+            printed("git", &code).is_ok()
+        };
+        record.0.retain(|_, outcome| is_same(outcome));
+        Ok(Self { commit, date, path, record })
+    }
+
+    /// Adds to the result of a target or part, and writes the record, so that hours of work survive an interruption.
+    fn add(&mut self, name: &str, ran: Ran) -> Result<(), Failure> {
+        let before = self.record.0.get(name).map(|outcome| outcome.ran).unwrap_or_default();
+        let ran = Ran { executions: before.executions + ran.executions, seconds: before.seconds + ran.seconds };
+        let outcome = Outcome { commit: self.commit.clone(), date: self.date.clone(), ran };
+        self.record.0.insert(name.to_owned(), outcome);
+        let text = serde_json::to_string_pretty(&self.record).map_err(|error| error.to_string())?;
+        record::write(&self.path, &format!("{text}\n"))
+    }
+
+    fn ran(&self, target: &str) -> Ran {
+        self.record.0.get(target).map(|outcome| outcome.ran).unwrap_or_default()
+    }
+
+    /// The target that runs next: the one that has run least, of those that lack inputs. If only the total is too small, the
+    /// fastest one.
+    fn next<'a>(&self, targets: &'a [String], running: &BTreeSet<&str>) -> Option<&'a str> {
+        let free = || targets.iter().map(String::as_str).filter(|target| !running.contains(target));
+        let lacks = |target: &&str| self.ran(target).executions < INPUTS && self.ran(target).seconds < SECONDS;
+        let total: u64 = targets.iter().map(|target| self.ran(target).executions).sum();
+        let speed = |target: &&str| self.ran(target).executions / self.ran(target).seconds.max(1);
+        free()
+            .filter(lacks)
+            .min_by_key(|target| self.ran(target).seconds)
+            .or_else(|| free().max_by_key(speed).filter(|_| total < ALL_INPUTS))
+    }
+
+    /// Runs targets in turns, one on each core, until each has enough inputs or the time is over.
+    fn fuzz(self, targets: &[String], is_over: &(dyn Fn() -> bool + Sync)) -> Result<(), Failure> {
+        let shared = Mutex::new((self, BTreeSet::new()));
+        let work = || -> Result<(), Failure> {
+            loop {
+                let (target, turn) = {
+                    let (session, running) = &mut *shared.lock().expect("no thread panics");
+                    let Some(target) = session.next(targets, running).filter(|_| !is_over()) else { return Ok(()) };
+                    running.insert(target);
+                    (target, session.ran(target).seconds)
+                };
+                let ran = fuzz::run_one(target, SLICE, 1 + turn)?;
+                let (session, running) = &mut *shared.lock().expect("no thread panics");
+                running.remove(target);
+                session.add(target, ran)?;
+                let Ran { executions, seconds } = session.ran(target);
+                eprintln!("    {target}: {executions} inputs in {seconds} s");
+            }
+        };
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("no thread panics"))
+        })
+    }
 }
 
 /// Cuts the power at every byte and every erase of updates, and flips every bit of a signed image. Returns the number of
@@ -102,9 +189,4 @@ fn printed(program: &str, arguments: &[&str]) -> Result<String, Failure> {
     let mut command = Command::new(program);
     command.current_dir(root()).args(arguments);
     output_within(command, Duration::from_secs(60)).map(|text| text.trim().to_owned())
-}
-
-fn write(path: &Path, record: &Record) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(record).map_err(|error| error.to_string())?;
-    record::write(path, &format!("{text}\n"))
 }
