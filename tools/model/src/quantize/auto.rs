@@ -1,4 +1,4 @@
-//! The range of a value that is not bounded, chosen by what rounding costs where the value is read.
+//! Chooses the range of an unbounded value by the cost of rounding it, in the layers that read it.
 //!
 //! Values outside the calibration need a margin. Rounding a value to 16 bits adds an error to each sum that reads it, in
 //! proportion to the range. The margin is as wide as possible while this error is small beside the one that rounding the
@@ -19,15 +19,15 @@ use super::rows::{Operand, Part};
 use super::terms::{activation, output};
 use crate::canonical::{Canonical, Node};
 
-/// The share of the weights' error that rounding a value may add.
+/// Maximum error of rounding a value, as a share of the error of rounding the weights.
 const SHARE: f64 = 0.05;
 /// The greatest margin for values outside the calibration.
 const MOST_MARGIN: f32 = 4.0;
-/// The share of an output's mean square that rounding it may add: 60 dB below it. Rounding weights to 8 bits adds an error
-/// about 45 dB below an output.
+/// Maximum squared error of rounding an output, as a share of the output's mean square: 60 dB below it. Rounding weights
+/// to 8 bits adds an error about 45 dB below an output.
 const SHARE_OF_OUTPUT: f64 = 1e-6;
 
-/// The range of a value or state with this greatest observed magnitude.
+/// The range of a value or state whose greatest observed magnitude is `most`.
 pub fn range(name: &str, most: f32, elements: &Elements, model: &Canonical) -> f32 {
     let nodes = &model.architecture.nodes;
     // The scale of a bounded output does not depend on its range. The rounding errors of a state add up over time.
@@ -73,8 +73,8 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The matrix with which a node reads a value of these elements. `None` if the node has no matrix, or if it reads other
-    /// values too: all of them get the coarsest scale, so that a margin of one would cost the others.
+    /// The matrix with which a node reads a value of these elements. `None` if the node has no matrix, or if it also reads
+    /// other values: all of them share the coarsest scale, so a margin for one of them would make the others coarser.
     fn new(node: &Node, elements: &Elements, model: &'a Canonical) -> Option<Self> {
         let (tensor, cols) = matrix::input_matrix(node, model)?;
         let [_] = node.inputs.as_slice() else { return None };
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         Some(Self { rows: tensor.data.chunks(cols).collect(), columns, is_bounded: is_bounded(node) })
     }
 
-    /// The expected squared error of all sums that comes from rounding each row of weights to 8 bits.
+    /// The expected squared error of all sums if each row of weights is rounded to 8 bits.
     fn weights_error(&self) -> f64 {
         let row = |row: &&[f32]| {
             // Weights that were quantized before are kept exactly.

@@ -98,12 +98,12 @@ fn tabulated(integer: &IntegerSpec, given: &Integers) -> u32 {
     integer.tensors.iter().map(bits).fold(0, |all, bits| all | bits)
 }
 
-/// Whether a tensor holds no numbers of the model, so that it needs no integers.
+/// Whether a tensor holds positions instead of weights, so that it needs no integers.
 fn is_moved(tensor: &TensorSpec) -> bool {
     tensor.storage == Storage::Index
 }
 
-/// Whether limits alone make an activation.
+/// Whether an activation is only a clamp, which limits can express.
 fn is_clip(activation: Activation) -> bool {
     matches!(activation, Activation::Identity | Activation::Relu | Activation::Relu6 | Activation::HardTanh)
 }

@@ -1,5 +1,5 @@
-//! Choices that no formula makes well: each is tried on calibration data, and kept if the output comes nearer to that of
-//! `f32`.
+//! Choices for quantization that no formula makes well. Each is tried on calibration data, and kept if it brings the
+//! output nearer to that of `f32`.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,8 @@ use crate::runner;
 
 /// Decibels that a choice must gain at the output.
 const LEAST_GAIN: f64 = 1.0;
-/// Decibels that rounding to nearest must gain over rounding by what calibration observed. The expected errors of sums do
-/// not say how an error acts later on.
+/// Decibels that rounding to nearest must gain over rounding that is weighted by the observed values. The expected errors
+/// of sums do not show how an error acts later on.
 const BETTER: f64 = 0.1;
 /// Margins that are tried, the greatest first.
 const MARGINS: [Margin; 4] = [
@@ -31,25 +31,25 @@ const MARGINS: [Margin; 4] = [
 ];
 /// A value that is clipped costs more than one that is rounded coarsely, so the least margin may cost most.
 const LEAST_MARGIN: Margin = Margin { factor: 2.0, cost: 2.0, enough: 52.0 };
-/// Decibels at the output from which on finer sums and other grids are not tried.
+/// Signal-to-noise ratio of the output, in decibels, from which finer sums and other grids are no longer tried.
 const ENOUGH_DB: f64 = 52.0;
 /// Factors of the grids of weights that are tried.
 const GRIDS: [f32; 3] = [1.04, 1.09, 1.15];
-/// The ratio of outputs without noise.
+/// Signal-to-noise ratio in decibels that stands for an output without noise.
 const MOST_SNR_DB: f64 = 200.0;
 /// Number of steps of the calibration that trials use.
 const STEPS: usize = 3000;
-/// Decibels at the output from which on no ways to round rows are drawn.
+/// Signal-to-noise ratio of the output, in decibels, from which no more ways to round rows are drawn.
 const DRAW_BELOW_DB: f64 = 50.0;
 /// The greatest number of draws, and of multiply-accumulates in the trials of all draws. In a network with many weights, the
 /// errors of its rows average out.
 const MOST_DRAWS: usize = 150;
 const DRAWN_MACS: u64 = 200_000_000;
-/// Number of varied copies of the calibration data that draws are tried on, and how far values differ in them. What one copy
-/// shows only by chance then counts for less.
+/// Number of varied copies of the calibration data that draws are tried on, and the maximum difference of their values. An
+/// improvement that occurs in one copy only by chance then counts for less.
 const VARIED: u64 = 3;
 const VARIATION: f64 = 0.1;
-/// Share of the mean squared error that is added to that of each step before the logarithm.
+/// Share of the mean squared error that is added to the squared error of each step before the logarithm.
 const LEAST_NOISE: f64 = 1e-3;
 /// Divisors of the range of an input that are tried, as powers of two.
 const NARROWER: std::ops::RangeInclusive<i32> = 1..=5;
@@ -82,7 +82,7 @@ struct Margin {
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
     snr_db: f64,
-    /// The ratio with the geometric mean of the steps' squared errors, which single steps hardly change.
+    /// The ratio computed from the geometric mean of the steps' squared errors, which single steps hardly affect.
     typical_db: f64,
     bytes: usize,
 }
@@ -240,11 +240,11 @@ impl Search<'_> {
         outcome.is_some()
     }
 
-    /// The least ratio at the output with this margin, given the ratio without.
+    /// The least acceptable ratio at the output with this margin, given the ratio without it.
     fn least_with(&self, margin: Margin, without_db: f64) -> f64 {
         let Goal { wide, narrow: _, at_least, budget } = self.goal;
         let least = without_db - margin.cost;
-        // Who asks for more than usual asks for all that the widths of the weights permit.
+        // With a goal, the weights should give all the precision that they can, so `enough` does not apply.
         if wide.is_empty() && at_least.is_none() && budget.is_none() { margin.enough.min(least) } else { least }
     }
 

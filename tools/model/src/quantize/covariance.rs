@@ -8,14 +8,14 @@ use crate::canonical::{Canonical, Node};
 
 /// Greatest number of values of a node.
 const MOST_VALUES: usize = 1024;
-/// Number of steps after which every second step is used, and so on: at most this many, and fewer for many values.
+/// Maximum number of steps of which each is used; then every second step is used, and so on. Many values lower it.
 const STEPS: u64 = 8192;
-/// Number of products of values that so many steps may take.
+/// Maximum number of products of values in that number of steps.
 const PRODUCTS: u64 = 1_000_000_000;
 /// The share of the mean variance that is added to each variance, for values that the calibration did not contain.
 const DAMPING: f64 = 0.01;
-/// Number of steps for each value with which half of a covariance between two values is believed. With few steps, most of
-/// what values seem to have in common is chance.
+/// Number of steps for each value at which the covariance between two values is halved. With few steps, most of an observed
+/// covariance is chance.
 const STEPS_FOR_EACH: f64 = 1.0;
 
 /// Sums of products of the values, step by step.
@@ -50,7 +50,7 @@ impl Covariance {
         (node.unroll.is_none() && ends.len() == size && size <= MOST_VALUES).then(|| Self::new(ends))
     }
 
-    /// Without steps. `ends` has the limit of each value.
+    /// Creates a covariance without steps. `ends` holds the limit of each value.
     fn new(ends: Vec<f64>) -> Self {
         let n = ends.len();
         let zeros = vec![0.0; n];
@@ -88,8 +88,8 @@ impl Covariance {
         self.before = values;
     }
 
-    /// The number of independent steps that would show the covariances as well as the observed ones: consecutive steps are
-    /// alike. With the correlation ρ of consecutive values, products of values have the correlation ρ² (Bartlett 1935).
+    /// The number of independent steps that would show the covariances as well as the observed steps, of which consecutive ones
+    /// are alike. With the correlation ρ of consecutive values, products of values have the correlation ρ² (Bartlett 1935).
     fn independent(&self) -> f64 {
         let n = self.ends.len();
         let (mut variances, mut lagged) = (0.0, 0.0);
@@ -105,7 +105,7 @@ impl Covariance {
         self.count * (1.0 - square) / (1.0 + square)
     }
 
-    /// The means of the values from `first` on, nearer to 0 if the steps are few; `None` without steps.
+    /// The means of the values from index `first` on, shrunk toward 0 if there are few steps; `None` without steps.
     pub fn means(&self, first: usize) -> Option<Vec<f64>> {
         let sums = self.sums.get(first..).filter(|_| self.count > 0.0)?;
         Some(sums.iter().map(|sum| sum / (self.count + STEPS_FOR_MEAN)).collect())

@@ -6,7 +6,7 @@ const LOWEST: i32 = -24;
 /// How many [`numbers`](Element::numbers) an element has.
 pub const NUMBERS: usize = 3 * OCTAVES;
 
-/// Number of values with which half of a mean is believed.
+/// Number of values at which a mean is halved. With fewer values, the mean is shrunk further toward 0.
 pub const STEPS_FOR_MEAN: f64 = 16.0;
 
 /// The values of one element. Each octave of magnitudes has a count, a sum and a sum of squares.
@@ -45,7 +45,7 @@ impl Element {
         }
     }
 
-    /// Lessens the weight of the values so far.
+    /// Reduces the weight of the values so far.
     pub fn shrink(&mut self, factor: f64) {
         for octave in &mut self.0 {
             octave.count *= factor;
@@ -72,7 +72,7 @@ impl Element {
         Some(element)
     }
 
-    /// The element with the sums of its octaves.
+    /// The octaves of the element with their cumulative sums.
     pub fn summed(&self) -> Summed {
         let mut below = Octave::default();
         let octaves = self.0.iter().filter(|octave| octave.count > 0.0).map(|octave| {
@@ -90,8 +90,8 @@ impl Element {
 pub struct Summed(Vec<(Octave, Octave)>);
 
 impl Summed {
-    /// The mean of the values up to `end`, nearer to 0 if they are few, and the mean square of all values, limited to `end`.
-    /// Octaves are not divided.
+    /// The mean of the values up to `end`, shrunk toward 0 if there are few, and the mean square of all values, limited to
+    /// `end`. An octave counts as a whole.
     pub fn moments(&self, end: f64) -> (f64, f64) {
         let is_below = |(octave, _): &(Octave, Octave)| octave.squares <= octave.count * end * end;
         let count = if self.0.last().is_none_or(is_below) { self.0.len() } else { self.0.partition_point(is_below) };

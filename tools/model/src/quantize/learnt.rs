@@ -10,10 +10,10 @@ use super::ranges::RowScales;
 use super::{Elements, QuantizeError, Quantized, RangeRules, Ranges, RangesError, Seen};
 use crate::canonical::Canonical;
 
-/// The share of what earlier batches showed that a batch leaves.
+/// Factor by which a new batch reduces the weight of earlier batches.
 const KEPT: f64 = 0.9;
-/// A range that a batch exceeds grows beyond it by this factor; one that a batch does not fill to half shrinks by it. Every
-/// other range stays: a new scale would move all weights to another grid, which undoes what training has adapted to.
+/// If a batch exceeds a range, the new range exceeds the batch by this factor; if a batch fills less than half of a range, the
+/// range shrinks by it. Other ranges stay: a new scale would move all weights to a grid that training has not adapted to.
 const GROWTH: f32 = 1.125;
 /// A row gets other scales if these make its expected squared error smaller by this factor. The choice among nearly equal
 /// ones would change with every batch.
@@ -23,8 +23,8 @@ const OCTAVES: &str = "octaves of ";
 const ROWS: &str = "scales of ";
 const NUMERIC: &str = "numeric";
 
-/// The ranges of a model's values, as far as a training has shown them, and the scales of its weights. Weights are rounded
-/// to nearest. From one batch that is learnt from to the next the scales stay.
+/// The ranges of a model's values, as far as training has shown them, and the scales of its weights. Weights are rounded
+/// to nearest. The scales stay the same until the next batch that is learnt from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Learnt {
     numeric: Numeric,
@@ -47,7 +47,7 @@ pub enum LearnError {
 }
 
 impl Learnt {
-    /// Nothing yet, for `i8x16` or `i4x16`.
+    /// Ranges before any batch, for `i8x16` or `i4x16`.
     pub fn new(numeric: Numeric) -> Self {
         Self { numeric, ranges: Ranges::default().nearest() }
     }
@@ -137,7 +137,7 @@ impl Learnt {
     /// Reads what [`to_bytes`](Self::to_bytes) has written for the same numeric.
     ///
     /// # Errors
-    /// If the bytes are something else.
+    /// If [`to_bytes`](Self::to_bytes) has not written the bytes.
     pub fn from_bytes(numeric: Numeric, bytes: &[u8]) -> Result<Self, Damaged> {
         let damaged = |error: SafeTensorError| Damaged(error.to_string());
         let file = SafeTensors::deserialize(bytes).map_err(damaged)?;
@@ -164,7 +164,7 @@ impl Learnt {
     }
 }
 
-/// A range that follows that of a batch.
+/// The range after a batch whose range is `now`.
 fn followed(before: f32, now: f32) -> f32 {
     if now > before {
         now * GROWTH
@@ -175,8 +175,8 @@ fn followed(before: f32, now: f32) -> f32 {
     }
 }
 
-/// The scales of a tensor's rows, those that were chosen anew where they are better. Rows can have scales of both only if
-/// the finer part is the same.
+/// The scales of a tensor's rows: the newly chosen ones where they are better, otherwise the present ones. The rows of a
+/// tensor can mix both only if the finer part is the same.
 fn better((_, present, now): (&str, &RowScales, &[f64]), (_, chosen, other): (&str, &RowScales, &[f64])) -> RowScales {
     let is_better = |now: f64, other: f64| now > BETTER * other;
     if present.first != chosen.first {
@@ -274,13 +274,13 @@ mod tests {
             free.set_row_scales([]);
             let packed = |model, ranges| pack_with(model, numeric, ranges, Layout::Portable).unwrap();
             assert!(packed(&model, learnt.ranges()) == packed(&model, &free));
-            // Other weights keep them.
+            // Other weights keep the scales.
             assert!(packed(&other, learnt.ranges()) != packed(&other, &free));
             let scales = |model| -> Vec<[f64; 2]> {
                 let quantized = Quantized::new(model, numeric, learnt.ranges(), Layout::Portable).unwrap();
                 quantized.row_scales().flat_map(|(_, of, _)| of.scales.clone()).collect()
             };
-            // Only a row whose sum could wrap does not.
+            // Only a row whose sum could wrap gets other scales.
             let kept = scales(&other).iter().zip(scales(&model)).filter(|(other, model)| *other == model).count();
             assert!(kept > 110, "{kept} of 122");
             let (image, kept) = pack_kept(&other, numeric, learnt.ranges()).unwrap();

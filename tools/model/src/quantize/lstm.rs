@@ -7,7 +7,7 @@ use super::terms::{activation, fraction_bits, has, magnitude, most, param, reach
 use super::{Ranges, candidate};
 use crate::canonical::{Canonical, Node};
 
-/// Margin above the observed cell states of an LSTM whose units have scales of their own. They leave room for it.
+/// Margin above the observed cell states of an LSTM whose units have scales of their own, which leave room for it.
 pub const UNIT_MARGIN: f32 = 4.0;
 
 /// Numbers of fraction bits.

@@ -206,12 +206,12 @@ impl Quantizer<'_> {
         at.map_or(0, |at| self.numbers[at])
     }
 
-    /// Sets the numbers by name; a name means the same in every cell. Sums have up to `coarser` fraction bits less than
+    /// Sets the numbers by name; a name means the same in every cell. Sums have up to `coarser` fraction bits fewer than
     /// usual.
     fn set_numbers(&mut self, coarser: i32) {
         // Normalized values are more precise than a sum over 8-bit weights, and stay small.
         let normalized = ["gate_norm", "joint_norm", "output_norm"].iter().any(|norm| has(self.node, norm));
-        // A table over octaves is for small arguments too.
+        // A table over octaves is also fine enough for small arguments.
         let wants_fine = self.ranges.has_fine_sums(&self.node.name) || self.has_octaves();
         let most =
             if normalized || (may_have_fine_sums(self.node) && wants_fine) { *BITS.end() } else { PREACT_BITS as i32 };

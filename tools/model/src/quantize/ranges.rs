@@ -110,7 +110,7 @@ impl Ranges {
         self.grids.get(node).copied().unwrap_or(1.0)
     }
 
-    /// Rounds a row of a node's weights as the draw of this number says; 0 is the usual way.
+    /// Rounds a row of a node's weights by the draw of this number; draw 0 is the usual rounding.
     pub fn set_draw(&mut self, node: &str, row: usize, number: u32) {
         let draws = self.draws.entry(node.to_owned()).or_default();
         draws.resize(draws.len().max(row + 1), 0);
@@ -143,7 +143,7 @@ impl Ranges {
         self.ranges.keys().map(String::as_str)
     }
 
-    /// Fixes the scales of rows, by `<node>.<tensor>`; no longer those of other rows.
+    /// Fixes the scales of the rows of tensors, by `<node>.<tensor>`. Replaces all scales that were fixed before.
     pub(super) fn set_row_scales(&mut self, scales: impl IntoIterator<Item = (String, RowScales)>) {
         self.row_scales = Arc::new(scales.into_iter().collect());
     }
@@ -163,7 +163,7 @@ impl Ranges {
         self.elements.iter().map(|(name, elements)| (name.as_str(), elements))
     }
 
-    /// The elements of a value or state, to be changed.
+    /// Mutable access to the elements of a value or state.
     pub(super) fn elements_mut(&mut self, name: &str) -> &mut Elements {
         Arc::make_mut(&mut self.elements).entry(name.to_owned()).or_default()
     }

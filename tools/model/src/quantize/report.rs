@@ -42,7 +42,7 @@ pub struct Row {
     pub snr_db: Option<f64>,
     /// Greatest absolute error.
     pub worst: String,
-    /// Range that the rule has given the value. The integers of a bounded output reach to 1.
+    /// Range that the rule has given to the value. The integers of a bounded output cover the range up to 1.
     pub range: String,
     /// The rule that gave the range.
     pub rule: String,
@@ -100,8 +100,8 @@ pub struct Weakest<'a> {
     pub value: &'a Difference,
 }
 
-/// The input, or the layer with weights, that adds most noise in proportion to its signal; `None` if none of them adds any.
-/// Layers without weights only pass on the noise of others.
+/// The input, or the layer with weights, that adds most noise in proportion to its signal; `None` if no value adds any.
+/// Layers without weights only pass on the noise of other layers.
 pub fn weakest<'a>(comparison: &'a Comparison, model: &Canonical) -> Option<Weakest<'a>> {
     let has_weights = |layer: &str| {
         let of_layer = format!("{layer}.");

@@ -11,7 +11,7 @@ use super::draw::{Draw, Finest};
 
 /// Greatest integer weight.
 const MOST_WEIGHT: f64 = 127.0;
-/// The grid of weights up to 128, as a share of the least that holds them: their greatest is clipped.
+/// Step of a grid on which the greatest weight is 128, relative to the least step that fits it; 128 is clipped to 127.
 const LEAST_CLIPPED: f64 = MOST_WEIGHT / (MOST_WEIGHT + 1.0) - 1e-6;
 /// Greatest right shift of a sum.
 const MOST_SHIFT: f64 = 31.0;
@@ -86,7 +86,7 @@ impl Part<'_> {
         f64::from(most) / MOST_WEIGHT * self.scale
     }
 
-    /// A scale of the sum of which all products of weights are multiples, if there is one that fits eight bits: the
+    /// A scale of the sum such that all products of weights are multiples of it and fit eight bits, if there is one: the
     /// weights were quantized before. Such weights are kept exactly.
     pub fn exact_unit(&self) -> Option<f64> {
         let magnitudes = || self.weights.iter().map(|weight| f64::from(weight.abs()));
@@ -278,7 +278,7 @@ pub fn row(parts: [Part<'_>; 2], first: usize, target: Target) -> Option<Row> {
     if target.numeric == Numeric::I4x16 { of_nibbles(parts, first, scales, target) } else { Some(row) }
 }
 
-/// [`row`] with scales that were chosen before, for other weights; anew if the sum could wrap with them.
+/// [`row`] with scales that were chosen before, for other weights. Chooses new scales if the sum could wrap with them.
 pub fn fixed(parts: [Part<'_>; 2], first: usize, scales: [f64; 2], target: Target) -> Option<Row> {
     let row = with_units(parts, first, scales, target).filter(|row| row.fits(first));
     row.or_else(|| self::row(parts, first, target))
@@ -291,7 +291,7 @@ impl Target {
     }
 }
 
-/// A row with these scales, or with the nearest coarser ones with which no sum wraps; and its scales.
+/// A row with these scales, or with the nearest coarser scales with which no sum wraps, and the scales used.
 fn fitting(
     parts: [Part<'_>; 2],
     first: usize,

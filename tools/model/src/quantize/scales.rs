@@ -66,7 +66,7 @@ impl Scales {
         Ok((model, scales))
     }
 
-    /// The scale of a node's output; those of its inputs are known.
+    /// The scale of a node's output. The scales of its inputs must be known.
     fn output(&self, node: &Node, model: &Canonical, ranges: &Ranges) -> f64 {
         let measured = || {
             let scale = from_range(ranges.of(&node.name)).max(least_scale(node, model, ranges, self));

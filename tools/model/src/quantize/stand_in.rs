@@ -37,7 +37,7 @@ pub enum StandIn {
     Sounds,
     /// The indices of all rows of embedding tables, as far as the longest sequences hold them.
     Indices,
-    /// Uniform noise between -1 and 1. What a model really reads may have another range.
+    /// Uniform noise between -1 and 1. The real inputs of a model may have another range.
     Noise,
 }
 

@@ -30,9 +30,9 @@ struct Matrix {
     cols: usize,
     /// The scale of the values that the columns multiply.
     scale: f64,
-    /// These values, if calibration observed them.
+    /// The values that the columns multiply, if calibration observed them.
     values: Option<Values>,
-    /// Their position among the values of the node's [covariance](crate::quantize::covariance::Covariance).
+    /// The position of these values in the node's [covariance](crate::quantize::covariance::Covariance).
     observed: Option<Range<usize>>,
 }
 
@@ -133,7 +133,7 @@ impl Quantizer<'_> {
         let (input, output) = (self.node.input_size, self.node.output_size);
         let observed = match unit {
             Unit::Input => Some(0..input),
-            // That a reset gate scales it down is left out of account.
+            // A reset gate scales the output down; this is ignored.
             Unit::Output => Some(input..input + output),
             _ => None,
         };
@@ -173,7 +173,7 @@ impl Quantizer<'_> {
 
     /// [`is_weighed`](Self::is_weighed) for sums of these units.
     fn is_weighed_for(&self, to: &[Unit], is_recurrent: bool) -> bool {
-        // Normalization removes what the errors of a gate's sums have in common, which the expected error does not know.
+        // Normalization removes the common part of the errors of a gate's sums, but the expected error includes it.
         let is_normalized = has(self.node, "gate_norm") || has(self.node, "joint_norm");
         // In a cell without bounds, errors of the state grow beyond what the calibration shows.
         let grows = is_recurrent && !to.iter().any(|unit| self.is_bounded(unit))

@@ -18,7 +18,7 @@ use crate::quantize::terms::{Q15, TABLE_REACH_BITS, activation, has, magnitude};
 const MOST_BITS: i32 = *BITS.end();
 /// Maximum input range of a table for sums without fraction bits, as a power of two.
 const MOST_REACH: i32 = MAX_TABLE_SHIFT + HALF_TABLE_BITS;
-/// The same of a table over octaves.
+/// The same for a table over octaves.
 const MOST_OCTAVES: i32 = OCTAVES as i32 - 1;
 
 impl Quantizer<'_> {
