@@ -121,7 +121,7 @@ pub fn open(bytes: &[u8], name: &str, options: &Options) -> Result<(Imported, In
     let mut initializers = HashMap::new();
     for tensor in model.graph.iter_mut().flat_map(|graph| &mut graph.initializer) {
         initializers.insert(tensor.name.clone(), graph::initializer(tensor, &mut budget)?);
-        // Its bytes are not needed any more.
+        // The raw bytes are not needed any more.
         budget.give(std::mem::take(&mut tensor.raw_data).len(), 1);
     }
     let starts = states::starts(graph_of(&model)?, &options.onnx.states, &mut initializers);
@@ -248,7 +248,7 @@ impl Reader<'_> {
         self.graph.input.iter().enumerate().filter(|(_, input)| !self.initializers.contains_key(&input.name))
     }
 
-    /// Element type (whether integer) and dimensions of an input, as given by the file or the user.
+    /// Whether an input holds integers, and its dimensions, as given by the file or the user.
     fn said(&self, input: &ValueInfo) -> Result<(bool, Vec<Option<usize>>)> {
         let label = one_line(&input.name);
         let tensor = input.of.as_ref().and_then(|of| of.tensor.as_ref());
@@ -290,7 +290,7 @@ impl Reader<'_> {
         Ok((whole, dims))
     }
 
-    /// The shape that the authors of the graph use, unless the user gives one, or a tensor.
+    /// The shape that the authors of the graph use, unless the user gives a shape or a tensor for this input.
     fn usual(&self, input: &ValueInfo) -> Option<[usize; 2]> {
         let given = &self.options.onnx;
         let shape = input.of.as_ref()?.tensor.as_ref()?.shape.as_ref()?;

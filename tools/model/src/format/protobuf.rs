@@ -14,7 +14,7 @@ pub(super) enum Field<M> {
     Numbers { each: usize, wire: usize },
     /// A text or bytes.
     Bytes,
-    /// It is skipped, or a part of the message itself.
+    /// A field that is skipped, or that the message itself stores.
     Plain,
 }
 

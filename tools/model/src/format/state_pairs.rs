@@ -1,4 +1,4 @@
-//! States that are ports of a graph: which output is an input's value in the next step.
+//! States that are ports of a graph: pairs an input with the output that is its value in the next step.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ pub(super) struct Port {
     pub is_free: bool,
 }
 
-/// Pairs of an input and an output that are one state: those that `--state` names, those whose names are alike, and those
-/// that alone have their shape, if the output `holds` what the input has. All of them are also of equal shape.
+/// Pairs of an input and an output of the same shape that form one state: those that `--state` names, those with similar
+/// names, and those that are the only ones of their shape, if the output `holds` elements of the input.
 ///
 /// # Errors
 /// If `--state` names a port that does not exist, or ports of different shapes.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::canonical::{Architecture, Detector, LabelDetector, Mfcc, Schedule};
 use crate::data::{DataError, read_bytes};
 
-/// Milliseconds after an event without another one. ESPHome ignores about as many frames after a detection.
+/// Milliseconds after an event without another event. ESPHome ignores frames for about as long after a detection.
 const REFRACTORY_MS: u32 = 1500;
 /// Milliseconds from frame to frame in files of version 1, as ESPHome converts them.
 const STEP_MS: u32 = 20;
@@ -38,14 +38,14 @@ struct File {
 #[derive(Deserialize)]
 struct Micro {
     probability_cutoff: f64,
-    /// The name of version 1.
+    /// The alias is the field's name in version 1.
     #[serde(alias = "sliding_window_average_size")]
     sliding_window_size: u32,
     feature_step_size: Option<u32>,
 }
 
 impl WakeWord {
-    /// The description in `path`, or the one beside the model in `path`, which has its name; `None` if there is none.
+    /// The description in `path`, or the one with the name of the model in `path`, beside it; `None` if there is none.
     ///
     /// # Errors
     /// If it has values that ESPHome does not accept, or its model does not exist.
@@ -65,7 +65,7 @@ impl WakeWord {
         let parsed =
             File::deserialize(value).map_err(|error| wrong(format!("is not a wake word of ESPHome: {error}")))?;
         let described = parsed.described(&file).map_err(wrong)?;
-        // A file of this name may describe another model.
+        // A file with the model's name may describe another model.
         Ok(if is("json") || described.model.file_name() == path.file_name() { Some(described) } else { None })
     }
 
@@ -104,8 +104,8 @@ impl File {
         if !path.is_file() {
             return Err(format!("names the model {model:?}, which is not there: put it beside this file"));
         }
-        // ESPHome compares the sum of the last probabilities, as bytes, with the cutoff as a byte times their number,
-        // and has an event above it. So the threshold is in the middle between that sum and the next.
+        // ESPHome multiplies the cutoff, as a byte, by the number of averaged probabilities, and detects a word if the sum of
+        // their bytes is greater. The threshold is therefore halfway between this product and the next integer.
         let cutoff = f64::from((cutoff * 255.0) as u8);
         let threshold = (cutoff * f64::from(mean_of) + 0.5) / (256.0 * f64::from(mean_of));
         let label = LabelDetector { threshold: threshold as f32, refractory_ms: REFRACTORY_MS };

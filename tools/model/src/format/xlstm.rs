@@ -1,7 +1,7 @@
-//! sLSTM of NX-AI's xlstm, and the LSTM with heads that its cell is with another value of the argument `function`. Its
-//! gates i, f, z, o are the canonical i, f, g, o. The parameter layout depends on the backend: `vanilla` has a
-//! recurrent kernel [heads, gates × out, in] and a bias [gates, heads, out], `cuda` [heads, in, gates × out] and
-//! [heads, gates, out].
+//! sLSTM of NX-AI's xlstm; with the argument `function` set to `lstm`, its cell is an LSTM with heads. The gates i, f, z, o
+//! are the canonical i, f, g, o. The parameter layout depends on the backend: `vanilla` has a recurrent kernel [heads,
+//! gates × out, in] and a bias [gates, heads, out], `cuda` a kernel [heads, in, gates × out] and a bias [heads, gates,
+//! out].
 
 use tidegate::internals::{activation::Activation, cell::CellKind};
 

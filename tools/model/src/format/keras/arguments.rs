@@ -18,7 +18,7 @@ pub(super) fn is_of_training(argument: &str) -> bool {
     NAMES.split(' ').any(|name| name == argument) || ENDS.iter().any(|end| argument.ends_with(end))
 }
 
-/// Whether an argument is a boolean. Python takes a number in its place, and files keep it: `scale=1`.
+/// Whether an argument is a boolean. Python accepts a number instead, and files store that number: `scale=1`.
 fn is_flag(class: &str, argument: &str) -> bool {
     const NAMES: &str = "center fused go_backwards invert keepdims mask_zero renorm reset_after return_sequences \
                          return_state stateful synchronized time_major trainable unroll use_bias zero_output_for_mask";
@@ -60,7 +60,7 @@ pub(super) fn arguments(generation: Generation, class: &str, config: &Args, laye
     if let Some(policy) = config.get("dtype").filter(|dtype| !is_of_floats(dtype)) {
         return Err(ImportError::Unsupported(one_line(&format!("layer {layer:?} with dtype {policy}"))));
     }
-    // Their weights are others than those of the layer that the class names.
+    // These arguments add weights to those of the layer that the class names.
     let adds_weights = |(name, value): &(&String, &Json)| match name.as_str() {
         "renorm" => **value == Json::Bool(true),
         "lora_rank" => !value.is_null(),

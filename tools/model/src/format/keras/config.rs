@@ -261,7 +261,7 @@ impl Writer {
     }
 }
 
-/// Number of values in `json`; long texts count as several, and an object as many: it has room for eleven.
+/// Number of values in `json`. A long text counts as several values, and so does an object, which has room for eleven.
 fn weight(json: &Json) -> usize {
     match json {
         Json::Object(object) if object.is_empty() => 1,
@@ -293,7 +293,7 @@ fn parts<'a>(class: &str, config: &'a Json) -> Result<Vec<Part<'a>>> {
     Ok(parts)
 }
 
-/// Arguments of an input that change nothing of what its layers read.
+/// Arguments of an input that do not change the values that its layers read.
 const INPUT_KEYS: &[&str] = &[
     "name",
     "dtype",

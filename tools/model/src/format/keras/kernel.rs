@@ -158,7 +158,7 @@ fn depthwise_layer(case: &mut Case<'_>, at: &Place<'_>, axes: usize) -> Result<(
     let named = case.named("depthwise_kernel")?;
     let (taps, [channels, multiplier]) = shape(named, axes)?;
     case.units("depth_multiplier", multiplier)?;
-    // Arguments that Keras 2 inherits from its base class and writes down too.
+    // Arguments that the layer inherits from its base class and that Keras 2 writes too.
     case.units("groups", 1)?;
     if case.cls.starts_with("Depthwise") {
         case.ignore("filters");

@@ -10,7 +10,7 @@ use crate::format::description::{Description, Input, LayerDescription, Size};
 
 /// Maximum number of layers in the draft; it is printed on one line.
 const MAX_LAYERS: usize = 32;
-/// Stands for what the weights do not show.
+/// Placeholder for anything that the weights do not determine.
 const OPEN: &str = "?";
 /// Layers without weights that are not active after training, by the names that Keras gives them.
 const IDLE: [&str; 10] = [
@@ -37,7 +37,7 @@ pub(super) fn draft(tree: &Tree, framework: &str) -> ImportError {
         }
     };
     let mut layers: Vec<Found> = groups.iter().filter_map(|name| found(name, tree)).take(MAX_LAYERS).collect();
-    // Files with paths list layers in the order of the alphabet.
+    // Files with attribute paths list layers in alphabetical order.
     let ordered = listed.is_some() || order::restore(&mut layers);
     close(&mut layers, ordered);
     let size = layers.iter().find_map(|found| found.input).unwrap_or(1);
@@ -53,7 +53,7 @@ pub(super) fn draft(tree: &Tree, framework: &str) -> ImportError {
     }
 }
 
-/// Sets what depends on the layers around a layer.
+/// Sets the inputs and arguments that depend on the neighboring layers.
 fn close(layers: &mut [Found], ordered: bool) {
     let mut before = None;
     for (k, found) in layers.iter_mut().enumerate() {

@@ -1,19 +1,19 @@
-//! The order of layers that a file lists by their names, from their sizes.
+//! Restores the order of layers that a file lists by name, from their sizes.
 
 use crate::format::description::LayerDescription;
 
 /// Maximum number of layers that the search for an order tries.
 const MAX_TRIED: usize = 10_000;
 
-/// A layer, as its tensors show it.
+/// A layer, as far as its tensors determine it.
 pub(super) struct Found {
     pub layer: LayerDescription,
-    /// Features that it reads and has, if its tensors show them.
+    /// Number of input features and of output features, if the tensors show them.
     pub input: Option<usize>,
     pub output: Option<usize>,
 }
 
-/// The name that Keras gives to the layers of a class, and the number behind it: `layers/lstm_1` is `lstm` and 1.
+/// The name that Keras gives to the layers of a class, and the number after it: `layers/lstm_1` is `lstm` and 1.
 pub(super) fn stem(name: &str) -> (&str, usize) {
     let own = name.rsplit('/').next().unwrap_or(name);
     match own.rsplit_once('_') {
@@ -22,8 +22,8 @@ pub(super) fn stem(name: &str) -> (&str, usize) {
     }
 }
 
-/// Puts layers into the only order in which each reads as many features as the one before it has. Keras numbers the
-/// layers of a class in their order. Returns whether there is exactly one such order.
+/// Sorts layers into the only order in which each layer has as many input features as the previous one has output features.
+/// Keras numbers the layers of a class in their order. Returns whether there is exactly one such order.
 pub(super) fn restore(layers: &mut Vec<Found>) -> bool {
     let mut search = Search { layers, path: Vec::new(), found: Vec::new(), tried: 0 };
     search.extend();
@@ -38,7 +38,7 @@ pub(super) fn restore(layers: &mut Vec<Found>) -> bool {
 struct Search<'a> {
     layers: &'a [Found],
     path: Vec<usize>,
-    /// The orders that fit, two at most.
+    /// The orders found so far that fit; the search stops at two.
     found: Vec<Vec<usize>>,
     tried: usize,
 }

@@ -4,14 +4,14 @@ use super::proto::{DimProto, GraphProto, ValueInfo};
 
 /// The shape of an input, where the sample rate that the graph runs at determines it.
 ///
-/// Silero's voice activity detector reads chunks of 32 ms: those of versions 5 and 6 behind the last 4 ms of the previous
-/// chunk, those of versions 3 and 4 alone. One export of version 5 is for 16 kHz only; the name of its second output tells
-/// it from other networks whose inputs have these names. Chunks have two dimensions, so an input with features has another
-/// shape.
+/// Silero's voice activity detector reads chunks of 32 ms. In versions 5 and 6, the last 4 ms of the previous chunk precede
+/// the chunk; versions 3 and 4 read the chunk alone. One export of version 5 is for 16 kHz only; the name of its second
+/// output distinguishes it from other networks with the same input names. Chunks have two dimensions, so an input with
+/// features has another shape.
 pub(super) fn shape(graph: &GraphProto, input: &str, rate: Option<f32>) -> Option<[usize; 2]> {
     let mut names: Vec<&str> = graph.input.iter().map(|input| input.name.as_str()).collect();
     names.sort_unstable();
-    // Two layers of 64 units, or h and c of one of 128.
+    // Two layers of 64 units, or h and c of one layer of 128 units.
     let is_state = |input: &ValueInfo| match dims(input) {
         [layers, _, units] => layers.value == Some(2) && matches!(units.value, Some(64 | 128)),
         _ => false,

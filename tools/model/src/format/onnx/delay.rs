@@ -1,4 +1,4 @@
-//! Elements of a state as elements of a layer's output some steps ago: rows of a window over that layer.
+//! Represents elements of a state as earlier elements of a layer's output: rows of a window over that layer.
 
 use super::graph::{Session, Stop};
 use super::made::{Made, MadeOf};
@@ -8,7 +8,7 @@ use crate::canonical::MAX_SIZE;
 use crate::format::refuse::fail_if;
 
 impl Session<'_> {
-    /// The element of a layer's window that holds an element of an input; `None` if the input is no delay.
+    /// The element of a layer's window that holds an element of an input; `None` if the input is not a delay.
     pub(super) fn delayed(&mut self, input: u32, index: u32) -> Result<Option<Element>, Stop> {
         let name = &self.setup.inputs[input as usize].name;
         let Some(past) = self.setup.delays.get(name).and_then(|of| of.elements.get(index as usize)) else {

@@ -1,5 +1,5 @@
-//! `Einsum` of two operands, where it is a matrix product: each label that both operands have is summed, or kept as the
-//! number of a matrix.
+//! `Einsum` of two operands that is a matrix product: each label of both operands is summed, or is the index of a
+//! matrix.
 
 use super::{graph::Session, graph::Stop, moves::needed, value::Value, value::inverse};
 use crate::format::{refuse::err_if, refuse::fail_if};
@@ -55,7 +55,7 @@ impl Session<'_> {
         let fits = a.shape.len() == a_labels.len() && b.shape.len() == b_labels.len();
         err_if(!fits, String::new)?;
         let Product { matrices, rows, columns, inner } = product;
-        // One label stays one dimension; there are reshapes for the others.
+        // The product has one dimension for each part of the labels; several labels in a part would need a reshape.
         fail_if(inner.len() != 1 || columns.len() > 1 || (!matrices.is_empty() && rows.len() != 1), "")?;
         let order = |labels: &str, parts: &[&[char]]| -> Vec<usize> {
             parts.concat().into_iter().filter_map(|label| labels.find(label)).collect()
@@ -70,7 +70,7 @@ impl Session<'_> {
     }
 }
 
-/// The stop, with the reason that the equation gives if it has none.
+/// Replaces an empty reason of a stop by `reason`.
 fn named(stop: Stop, reason: impl FnOnce() -> String) -> Stop {
     match stop {
         Stop::Reason(given) if given.is_empty() => Stop::Reason(reason()),

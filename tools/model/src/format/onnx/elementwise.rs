@@ -356,7 +356,7 @@ impl Session<'_> {
         Ok(Value::open(x.shape.clone(), elements).with_axes(x.axes.clone()))
     }
 
-    /// Applies gains and shifts to a layer's output. Elements without numbers may become anything.
+    /// Applies gains and shifts to a layer's output. The result is arbitrary for elements without numbers.
     fn scaled(&mut self, made: Made, numbers: &[Option<Affine>]) -> Result<Made, Stop> {
         let of = self.made[made.0 as usize].clone();
         let pending = self.pending_layer(made).map(|(layered, _)| layered.layer.clone()).filter(takes_affine);

@@ -1,4 +1,4 @@
-//! Values that a model keeps in a file beside its own: PyTorch's exporter writes them so by default.
+//! Tensor values that a model stores in a separate file beside its own, as PyTorch's exporter does by default.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,7 +11,7 @@ use crate::data::one_line;
 use crate::error::{ImportError, Result};
 use crate::format::refuse::err_if;
 
-/// Depth of the graphs within a graph that are searched.
+/// Maximum nesting depth of the graphs that are searched.
 const MAX_DEPTH: usize = 16;
 
 /// Reads the values of all tensors that are in files in `folder`, and returns their number of bytes.
@@ -48,7 +48,7 @@ fn values(tensor: &mut TensorProto, folder: Option<&Path>, budget: &mut Budget) 
             .map_err(|_| refused(format!("the {key} of its values is {:?}", one_line(text)))),
     };
     let (offset, length) = (number("offset")?.unwrap_or(0), number("length")?);
-    // A path could lead to any file of the machine.
+    // A path could refer to any file on the machine.
     let is_plain =
         !location.is_empty() && location != ".." && location != "." && !location.contains(['/', '\\', ':', '\0']);
     let name = one_line(location);

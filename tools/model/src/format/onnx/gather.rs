@@ -23,19 +23,19 @@ const NOWHERE: usize = u16::MAX as usize;
 /// The position of an element in a row, or a constant.
 type Place = Result<usize, f32>;
 
-/// How the elements of a step come from outputs of layers: in the same way in each of `rows` rows.
+/// Where the elements of a step come from: a selection of outputs, the same in each of `rows` rows.
 struct Plan {
     rows: usize,
     /// The outputs, side by side in a row.
     made: Vec<Made>,
-    /// Elements of such a row.
+    /// Number of elements in a row of all outputs together.
     row: usize,
-    /// For each element of a row of the result, its position in that row.
+    /// For each element of a row of the result, its position in a row of the outputs.
     places: Vec<Place>,
 }
 
 impl Session<'_> {
-    /// The source of these elements, those of a step in one row. Equal elements are moved once.
+    /// The source of these elements; the elements of a step form one row. Elements that were moved before are not moved again.
     pub(super) fn gathered(&mut self, elements: &[Element], time: Option<usize>) -> Result<Source, Stop> {
         let key = key(elements);
         let known = self.moved.get(&key).and_then(|all| all.iter().find(|(of, at, _)| of == elements && *at == time));
@@ -84,7 +84,7 @@ impl Session<'_> {
         Ok(self.network.add(layer.tensor("bias", Tensor { shape: vec![part], data: constants }), &[&picked]))
     }
 
-    /// How the elements come from outputs, in as many equal rows as possible. Every step must have the same structure.
+    /// Derives the plan for these elements, with as many equal rows as possible. Every step must have the same structure.
     fn plan(&self, elements: &[Element], time: Option<usize>) -> Result<Plan, Stop> {
         let steps = time.unwrap_or(1);
         let unlike = || Stop::from("its values do not come from the same place in every step".to_owned());
@@ -100,7 +100,7 @@ impl Session<'_> {
         }
         fail_if(made.is_empty(), "it reads only constants")?;
         let len_of = |of: u32| index.get(&of).map(|&index| made[index].1);
-        // Whether element `far` is `near`, `rows` rows of `1 / of` of an output later.
+        // Whether `far` lies `rows` rows after `near`, if each step of an output is divided into `of` rows.
         let follows = |near: Element, far: Element, rows: usize, of: usize| match (near, far) {
             (Element::Of(a, at), Element::Of(b, to)) => {
                 a == b && len_of(a).is_some_and(|len| at as usize + rows * (len / of) == to as usize)
@@ -123,7 +123,7 @@ impl Session<'_> {
                     .enumerate()
                     .all(|(r, row)| row.iter().zip(own).all(|(&far, &near)| follows(near, far, r, rows)))
         };
-        // The first elements of the last row refute most numbers of rows.
+        // The first element of the last row rules out most numbers of rows.
         let may_fit = |rows: usize| follows(own[0], own[step - step / rows], rows - 1, rows);
         let common = made.iter().fold(step, |common, (_, len)| gcd(common, *len));
         let least = if made.len() > 1 { LEAST_ROW } else { 1 };

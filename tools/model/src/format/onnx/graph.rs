@@ -94,7 +94,7 @@ pub(super) struct Session<'a> {
     /// The key of each output that a layer computes.
     pub(super) keys: Vec<Option<Key>>,
     pub(super) by_key: HashMap<Key, u32>,
-    /// The number of steps by which the output of a layer is delayed at most.
+    /// The maximum number of steps by which the output of a layer is delayed.
     pub(super) depths: HashMap<Key, usize>,
     /// The next key.
     pub(super) key: Key,
@@ -109,7 +109,7 @@ pub(super) struct Session<'a> {
     pub(super) moved: HashMap<u64, Vec<Moved>>,
     /// Activated and squared outputs of layers.
     pub(super) activated: HashMap<(Made, String), Made>,
-    /// Initializers that nodes have read, and their floats together.
+    /// Initializers that nodes have read; `floats` is the total number of their floats.
     pub(super) seen: HashSet<&'a str>,
     pub(super) floats: usize,
     /// Memory for the values and layers of this reading.
@@ -184,11 +184,11 @@ impl<'a> Session<'a> {
         found.or_else(|| self.setup.initializers.get(name)).cloned()
     }
 
-    /// Number of elements of a value that a node is about to make, if there is memory for them. `known`: they are
-    /// constants.
+    /// Number of elements of a value that a node is about to make; an error if there is no memory for them. `known` says
+    /// whether they are constants.
     pub fn room(&self, shape: &[usize], known: bool) -> Result<usize, Stop> {
         let count = len(shape)?;
-        // Nodes pick places of a dimension even if another one is empty.
+        // Nodes select positions in a dimension even if another dimension is empty.
         let places = shape.iter().map(|&dim| dim.max(1)).product();
         room(&self.budget, places, if known { KNOWN } else { ELEMENT })?;
         Ok(count)
@@ -205,7 +205,7 @@ impl<'a> Session<'a> {
         limit_if(depth > MAX_DEPTH, MAX_DEPTH, "levels of graphs within each other")?;
         self.work(graph.node.len())?;
         let mut needed: HashSet<&str> = graph.output.iter().map(|output| output.name.as_str()).collect();
-        // For each node that is read, the names that no later node reads.
+        // For each node that is evaluated, the names that no later node reads.
         let mut read = vec![None; graph.node.len()];
         for (node, read) in graph.node.iter().zip(&mut read).rev() {
             if node.output.iter().any(|output| needed.contains(output.as_str())) {
@@ -305,7 +305,7 @@ impl<'a> Session<'a> {
         outputs
     }
 
-    /// The attributes of the current node, which must all be among `known`, names with spaces between them.
+    /// The attributes of the current node. Each must be among `known`, a list of names separated by spaces.
     pub fn attributes(&self, known: &str) -> Result<Attributes<'a>, Stop> {
         let all = self.node.map_or(&[][..], |node| &node.attribute);
         match all.iter().find(|attribute| !known.split_ascii_whitespace().any(|name| name == attribute.name)) {

@@ -17,7 +17,7 @@ pub(super) fn bind(input: &str, value: &str) -> String {
     format!("--bind {}", quoted(&format!("{input}={value}")))
 }
 
-/// An argument as a shell takes it.
+/// An argument, quoted for a shell if necessary.
 fn quoted(argument: &str) -> String {
     let argument = one_line(argument);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "=,._-/:+@".contains(c);

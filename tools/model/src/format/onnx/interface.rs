@@ -44,7 +44,7 @@ struct Layout {
 struct StateTensor {
     node: String,
     name: &'static str,
-    /// Elements of the state, of each row that has a state of its own.
+    /// Number of elements of the state, or of each row if every row has a state of its own.
     units: usize,
 }
 
@@ -64,9 +64,9 @@ struct InputTensor {
     port: Option<usize>,
     /// Number of the network's output that is the next value of this input.
     fed: Option<usize>,
-    /// Whether the network keeps the value itself, from zero on.
+    /// Whether the network keeps the value itself, starting at zero.
     inside: bool,
-    /// Whether the network keeps the value itself, from a known one on.
+    /// Whether the network keeps the value itself, starting at a known value.
     started: bool,
     /// Initial states: the number of each state and the positions of its elements.
     initial: Vec<(usize, Vec<usize>)>,
@@ -307,7 +307,7 @@ impl Interface {
         Ok(results)
     }
 
-    /// Whether an input's value comes from an output of the step before; a given tensor is its first value.
+    /// Whether an input's value comes from an output of the previous step; a given tensor is its first value.
     fn is_fed(&self, input: &InputTensor, tensors: &Tensors) -> bool {
         let steps = self.inputs.iter().any(|input| input.layout.time.is_some());
         let own = |tensor: &Tensor| tensor.shape.len() == input.layout.shape.len();

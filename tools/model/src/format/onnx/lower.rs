@@ -284,7 +284,7 @@ impl Session<'_> {
                         let whole = index == 0
                             && at + row <= width
                             && (0..row).all(|k| elements[at + k] == Element::Of(made, k as u32));
-                        // If only constants precede it, they need its features in the same piece.
+                        // A piece cannot consist of constants alone: leading constants share one with this output.
                         if whole && (from.is_some() || at == start) {
                             break;
                         }
@@ -319,7 +319,7 @@ impl Session<'_> {
         Ok(pieces)
     }
 
-    /// The pieces, with a small output that is repeated as one piece.
+    /// The pieces, with the repetitions of a small output merged into one piece.
     fn joined(&self, pieces: Vec<Piece>, time: Option<usize>, count: usize) -> Vec<Piece> {
         let mut joined: Vec<Piece> = Vec::new();
         let (mut rest, mut at) = (pieces.as_slice(), 0);

@@ -53,7 +53,7 @@ fn of_graph(
         weights.extend(more);
     }
     initializers.extend(weights);
-    // From the end, so that the earlier places stay valid. A node that is part of two patterns is replaced once.
+    // Replaces from the end, so that the earlier places stay valid. A node that is part of two patterns is replaced once.
     made.sort_by_key(|replaced| std::cmp::Reverse(replaced.at));
     made.dedup_by_key(|replaced| replaced.at);
     for Replaced { at, nodes } in made {

@@ -59,7 +59,7 @@ impl Session<'_> {
         }
     }
 
-    /// Finds the states that are delays of layer outputs. Stops the reading if they are not those that it started with.
+    /// Finds the states that are delays of layer outputs. Stops the reading if they differ from those known at its start.
     pub fn check_states(&self, outputs: &[Output]) -> Result<Vec<(usize, usize)>, Stop> {
         let pairs = self.pairs(outputs)?;
         self.check_starts(outputs, &pairs)?;
@@ -163,8 +163,8 @@ impl Session<'_> {
     }
 }
 
-/// Makes inputs of the states whose initializers are only their values before the first step: an output is the next value.
-/// Returns those values.
+/// Turns initializers of states into inputs if they are only the values before the first step: an output is the next value.
+/// Returns these values.
 pub(super) fn starts(
     graph: &GraphProto,
     said: &BTreeMap<String, String>,

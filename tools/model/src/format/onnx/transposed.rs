@@ -70,7 +70,7 @@ impl Along {
     }
 }
 
-/// The dimensions of the operator; a second one if there is none.
+/// The dimensions of the operator; a single dimension gets a second one of length 1.
 fn along(attributes: &Attributes<'_>, sizes: &[usize], taps: &[usize]) -> Result<[Along; 2], String> {
     let axes = sizes.len();
     let misfit = !(1..=2).contains(&axes) || taps.len() != axes;

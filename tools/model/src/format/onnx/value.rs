@@ -58,7 +58,7 @@ pub(super) struct Value {
 }
 
 pub(super) fn len(shape: &[usize]) -> Result<usize, String> {
-    // Without its empty dimensions: nodes pick places of the others.
+    // Empty dimensions count as 1, because nodes select positions in the other dimensions.
     let len = shape.iter().try_fold(1_usize, |len, &dim| len.checked_mul(dim.max(1)));
     match len {
         _ if shape.len() > MAX_RANK => Err(format!("it has more than {MAX_RANK} dimensions")),
@@ -107,7 +107,7 @@ impl Value {
         !matches!(self.data, Data::Open(_))
     }
 
-    /// The input of the graph that this is, if it is one integer.
+    /// The graph's input that this value is, if it is a single integer.
     pub fn whole_input(&self) -> Option<usize> {
         match &self.data {
             Data::Open(data) if self.whole => match data.as_slice() {

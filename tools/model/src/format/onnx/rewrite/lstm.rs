@@ -12,13 +12,13 @@ use crate::format::onnx::graph::Attributes;
 use crate::format::onnx::proto::NodeProto;
 use crate::format::onnx::value::Value;
 
-/// Cells of a graph, at most as many as a network has nodes.
+/// The LSTM cells of a graph, at most as many as a network may have nodes.
 pub(super) fn found<'a>(seen: &Seen<'a>) -> Vec<Cell<'a>> {
     let products = seen.graph.node.iter().filter(|node| node.op_type == "Mul");
     products.filter_map(|output| Cell::of(seen, output)).take(MAX_NODES).collect()
 }
 
-/// A part of the sums: their name and the number of the part.
+/// A part of the gates' sums: the name of the sums, and the number of the part.
 type Part<'a> = (&'a str, usize);
 
 pub(super) struct Cell<'a> {
@@ -49,7 +49,7 @@ impl<'a> Cell<'a> {
         ([of_i, of_g, of_f] == [sums; 3] && all == [0, 1, 2, 3]).then_some(())?;
         let Terms { products, biases } = Terms::of(seen, sums)?;
         let [(a, of_a), (b, of_b)] = <[_; 2]>::try_from(products).ok()?;
-        // h comes from where c comes from, or from another input of the graph and has as many features as units.
+        // h is cut from the same value as c, or from another input of the graph; it then has as many features as units.
         let from = root(seen, c);
         let is_beside = |name: &'a str| root(seen, name) == from;
         let is_state = |name: &'a str, of: &Value| {
@@ -75,8 +75,8 @@ impl<'a> Cell<'a> {
         2 * (self.weights.len() + self.recurrent.len())
     }
 
-    /// The sum for c' becomes an LSTM over one step, which h' is an output of too.
-    /// `graph` is the number of the graph that it is in.
+    /// Replaces the sum for c' by an LSTM over one step, which also outputs h'. `graph` is the number of the graph that
+    /// contains the cell.
     pub fn replaced(self, seen: &Seen<'a>, graph: usize) -> (Vec<Replaced>, Vec<(String, Value)>) {
         let Self { order, x, h, c, new_h, new_c, weights, recurrent, biases } = self;
         let units = recurrent.shape[0];
@@ -116,7 +116,7 @@ impl<'a> Cell<'a> {
         ];
         let at = |name: &str| seen.place(name).unwrap_or_default();
         let mut replaced = vec![Replaced { at: at(new_c), nodes: lstm }, Replaced { at: at(new_h), nodes: vec![] }];
-        // The steps that are stacked again are those of the LSTM.
+        // A graph that stacks the output to a sequence again reads the sequence output of the LSTM instead.
         for (at, stack) in seen.graph.node.iter().enumerate().filter(|_| whole.is_some()) {
             if let ("Unsqueeze", Some(from), [to]) = (stack.op_type.as_str(), stack.input.first(), &stack.output[..])
                 && from == new_h
@@ -191,7 +191,7 @@ fn transposed(gemm: &NodeProto) -> Option<bool> {
     ((alpha, beta, a) == (Some(1.0), Some(1.0), Some(0))).then_some(b? != 0)
 }
 
-/// The value that a value was cut from.
+/// The value that a value was cut or reshaped from.
 fn root<'a>(seen: &Seen<'a>, mut name: &'a str) -> &'a str {
     const MOVES: [&str; 7] = ["Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Unsqueeze"];
     for _ in 0..seen.graph.node.len() {
@@ -206,7 +206,7 @@ fn root<'a>(seen: &Seen<'a>, mut name: &'a str) -> &'a str {
     name
 }
 
-/// The sequence `[1, batch, features]` whose only step x is.
+/// The sequence `[1, batch, features]` that has x as its only step.
 fn unstacked<'a>(seen: &Seen<'a>, x: &str) -> Option<&'a str> {
     let squeeze = seen.made_by(x, "Squeeze")?;
     (seen.axes(squeeze)? == [0]).then_some(())?;
