@@ -34,7 +34,7 @@ fn budget(model: &Model<'_>) -> Budget {
 /// Checks that there is memory for a state and the scratch of a model, which may be large for a small image.
 ///
 /// # Errors
-/// If they have more than 8 times the bytes of the weights and 64 MiB, or than [`allow`](crate::budget::allow) allows.
+/// If they need more than 64 MiB plus 8 times the bytes of the weights, or more than [`allow`](crate::budget::allow) allows.
 pub fn check_memory(model: &Model<'_>) -> Result<(), TooCostly> {
     budget(model).take(model.state_words().saturating_add(model.scratch_words()), size_of::<u32>())
 }
@@ -59,7 +59,7 @@ impl<'m> Engine<'m> {
         FusedModel::try_new(model, budget(model).left()).map_or(Self::Scalar(*model), Self::Fused)
     }
 
-    /// The fastest backend of this build. The bits of the integer numerics are those of every backend.
+    /// The fastest backend of this build. Integer numerics give the same bits in every backend.
     pub fn fastest(model: &Model<'m>) -> Self {
         #[cfg(feature = "fused")]
         return Self::fused(model);

@@ -8,7 +8,7 @@ use tidegate::{Batch, Schedule, Sequence};
 use crate::backend::{Engine, Scratch};
 use crate::runner::{RunError, check_room};
 
-/// Multiply-accumulates and numbers between two calls of the caller's function: some milliseconds of work.
+/// Maximum work between two calls of the caller's function, a few milliseconds: multiply-accumulates, and numbers.
 const WORK: usize = 1 << 26;
 const NUMBERS: usize = 1 << 20;
 
@@ -39,11 +39,11 @@ pub struct Rows {
 }
 
 /// Runs the sequences of a batch. `read` appends rows of an input to a list: its arguments are the number of the input,
-/// the range of rows, counted over all sequences, and the list. It is called every few milliseconds, and ends the run
-/// with an error.
+/// the range of rows, counted over all sequences, and the list. It is called every few milliseconds; if it returns an
+/// error, the run ends with this error.
 ///
 /// # Errors
-/// Those of `read`; also if the outputs are more than [`MOST_NUMBERS`](crate::runner::MOST_NUMBERS).
+/// Those of `read`; also if the outputs have more than [`MOST_NUMBERS`](crate::runner::MOST_NUMBERS) numbers.
 pub fn run_batch<E: From<RunError>>(
     engine: &Engine<'_>,
     shape: &Shape<'_>,
@@ -76,7 +76,7 @@ pub fn run_batch<E: From<RunError>>(
 /// Runs a list of sequences, `[steps, size]` for each input.
 ///
 /// # Errors
-/// If the outputs are more than [`MOST_NUMBERS`](crate::runner::MOST_NUMBERS).
+/// If the outputs have more than [`MOST_NUMBERS`](crate::runner::MOST_NUMBERS) numbers.
 pub fn run_list(engine: &Engine<'_>, sequences: &[Vec<Vec<f32>>]) -> Result<Rows, RunError> {
     let sizes: Vec<usize> = engine.model().inputs().map(|port| port.size.max(1)).collect();
     let len = |inputs: &Vec<Vec<f32>>| inputs.first().map_or(0, |values| values.len() / sizes[0]);
@@ -128,7 +128,7 @@ impl Spans<'_, '_> {
         (WORK / macs).min(NUMBERS / numbers).max(1)
     }
 
-    /// Runs spans of the same length, `most` steps of each at a time if it is only one.
+    /// Runs spans of the same length. A single span is run `most` steps at a time, several spans in one piece.
     fn group<E: From<RunError>>(
         &self,
         group: &[Range<usize>],
@@ -176,10 +176,10 @@ impl Rows {
         self.counts.iter().copied().max().unwrap_or(0)
     }
 
-    /// An output as `[sequences, most, size]`, with zeros behind the rows of a sequence that has fewer.
+    /// An output as `[sequences, most, size]`. Sequences with fewer rows than `most` are padded with zeros at the end.
     ///
     /// # Errors
-    /// If these are more than [`MOST_NUMBERS`](crate::runner::MOST_NUMBERS).
+    /// If the padded output has more than [`MOST_NUMBERS`](crate::runner::MOST_NUMBERS) numbers.
     pub fn padded(&self, output: usize, size: usize) -> Result<Vec<f32>, RunError> {
         let (most, all) = (self.most(), self.outputs.get(output).map_or(&[][..], Vec::as_slice));
         check_room(self.counts.len().saturating_mul(most), size)?;

@@ -3,9 +3,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Memory for each byte of a file. The densest weights that frameworks write in floats have two bytes (f16). Each is
-/// at most an f32 in the importer, in the model and in the image, which makes 6; the file and its unpacked content are
-/// the other 2.
+/// Memory for each byte of a file. The densest weights that frameworks write in floats have two bytes (f16). Each of them
+/// takes at most an f32 in the importer, in the model and in the image, which is 6 bytes for each byte of the file. The
+/// file and its unpacked content take the other 2.
 const RATIO: u64 = 8;
 /// Memory in addition, in bytes. It covers what small files legitimately make: shapes, tables of names, zeros that a
 /// file leaves out.
@@ -41,7 +41,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// The budget of a file of `len` bytes, which are in memory.
+    /// The budget of a file of `len` bytes, which are in memory already.
     pub fn of_file(len: usize) -> Self {
         let len = len as u64;
         let given = match ALLOWED.load(Ordering::Relaxed) {
@@ -58,7 +58,7 @@ impl Budget {
         budget
     }
 
-    /// Adds a second file of `len` bytes, which are about to be in memory.
+    /// Adds a second file of `len` bytes, which is about to be read into memory.
     pub fn widen(&mut self, len: u64) {
         if ALLOWED.load(Ordering::Relaxed) == 0 {
             self.given = self.given.saturating_add(len.saturating_mul(RATIO));
@@ -83,15 +83,15 @@ impl Budget {
         self.left = self.left.saturating_add((count as u64).saturating_mul(each as u64)).min(self.given);
     }
 
-    /// The error for a need beyond what is left.
+    /// The error for a need that exceeds the remaining memory.
     pub fn exceeded(&self) -> TooCostly {
         TooCostly { mib: self.given >> 20 }
     }
 
     /// Subtracts an upper bound of the memory of a JSON text's values, before they are parsed.
     pub fn take_json(&mut self, text: &[u8]) -> Result<(), TooCostly> {
-        // Of serde_json: a value has 32 bytes, a list room for four at first and for twice its length later, an object
-        // a node of eleven names and values, which is at least half full if there are several.
+        // In serde_json, a value takes 32 bytes. A list has room for four values at first, later for twice its length. An
+        // object is a tree whose nodes hold eleven names and values; if there are several nodes, each is at least half full.
         const VALUE: usize = 64;
         const LIST: usize = 128;
         const OBJECT: usize = 640;

@@ -48,7 +48,7 @@ impl FromStr for RangeArg {
 /// Combines the given rules.
 ///
 /// # Errors
-/// If a name is not that of a value in `seen`.
+/// If `seen` has no value or state of a given name.
 pub fn rules(given: &[RangeArg], seen: &Seen) -> Result<RangeRules, LoadError> {
     let mut rules = RangeRules::default();
     for RangeArg { name, rule } in given {
@@ -108,7 +108,7 @@ impl Calibration {
         Self { sequences: inputs.sequences, what, data: None }
     }
 
-    /// Takes the substitute for data.
+    /// Takes the substitute for calibration data that [`StandIn`] chooses for the model.
     ///
     /// # Errors
     /// If the model cannot be packed.

@@ -13,7 +13,7 @@ use crate::runner::{RunError, Running, rows, step_count};
 const CELL_STATE: &str = "cell_state";
 /// The number of a node that holds the fraction bits of its cell state.
 const CELL_BITS: &str = "cell_bits";
-/// Name of the tensor with the fraction bits that each unit has beyond those.
+/// Name of the tensor with the fraction bits that each unit has in addition to [`CELL_BITS`].
 const CELL_SHIFTS: &str = "cell_shifts";
 
 /// Scale of values that cannot leave -1 to 1. Their limits are those of their activation, not a saturation.
@@ -159,9 +159,9 @@ impl Comparison {
         }
     }
 
-    /// Runs both over a sequence, `[steps, size]` for each input, from a zero state, with the schedules of the engines,
-    /// which must be the same. `stepped` is called after each step with the comparison so far. Returns the last
-    /// outputs, the image's first; `None` if no step had an output.
+    /// Runs the image and the reference over a sequence, `[steps, size]` for each input, from a zero state, with the
+    /// schedules of the engines, which must be the same. `stepped` is called after each step with the comparison so far.
+    /// Returns the last outputs, the image's first; `None` if no step had an output.
     ///
     /// # Errors
     /// If the inputs do not fit the model.
@@ -291,7 +291,7 @@ impl Expected {
         self.row_len = row.len();
     }
 
-    /// The next row; empty behind the last.
+    /// The next row; empty after the last one.
     fn next(&mut self) -> &[f32] {
         let row = self.taken..self.taken + self.row_len;
         self.taken = row.end;

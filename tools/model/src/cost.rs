@@ -157,7 +157,7 @@ impl Costs {
         let numeric = model.numeric().name();
         let base = core.base.get(numeric).copied().unwrap_or_default();
         let states = f64::from(model.schedule().states());
-        // On average, the states that run in a step, and the windows that it completes.
+        // Average number of states that run in a step, and of windows that a step completes.
         let (running, complete) = match model.schedule() {
             Schedule::Endless => (1.0, 1.0),
             Schedule::Windows { frames, every } => (f64::from(frames) / f64::from(every), 1.0 / f64::from(every)),
@@ -167,7 +167,7 @@ impl Costs {
         let numbers = if model.numeric().is_integer() { "integers" } else { "floats" };
         let mut functions = BTreeSet::from([format!("step {numbers}")]);
         let (mut stack, mut unknown) = (0, Vec::new());
-        // How many values each slot of the arena gets in a window, or in a step of a model without windows.
+        // Number of values that each slot of the arena gets in a window, or in a step of a model without windows.
         let frames = match model.schedule() {
             Schedule::Endless => None,
             Schedule::Windows { frames, .. } => Some(f64::from(frames)),
@@ -180,7 +180,7 @@ impl Costs {
             let given =
                 (0..).map_while(|slot| node.slot(slot)).map(|(start, _)| values_of(start)).fold(whole, f64::min);
             let written = match (extent(&node, "hop"), extent(&node, "length"), frames) {
-                // A window that is not full has no output, except for the steps that are filled before.
+                // A window node has no output until it is full; prefilled steps count as input.
                 (Some(hop), Some(length), Some(_)) => {
                     let filled = given + extent(&node, "prefill").unwrap_or_default() as f64;
                     ((filled - length as f64) / hop.max(1) as f64 + 1.0).floor().clamp(0.0, given)
@@ -225,8 +225,8 @@ impl Costs {
 }
 
 impl Core {
-    /// What activations other than those of the spec cost more, in floats; tables of integers cost the same. The figures of
-    /// a layer with several activations are those of the spec's.
+    /// Additional cost of activations other than those of the spec, in floats; integer tables all cost the same. The figures
+    /// of a layer with several activations were measured with those of the spec.
     fn other_curves(&self, model: &Model<'_>, node: &Node<'_>) -> f64 {
         let spec = node.spec();
         let places = spec.activations.len();

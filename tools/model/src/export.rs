@@ -131,7 +131,7 @@ impl Export {
         }
     }
 
-    /// A part of a value along an axis: from the first element to the one before the end, every so many.
+    /// Slices a value along an axis: every `step`-th element from `start` up to, but not including, `end`.
     fn sliced(&mut self, layer: &str, x: &str, axis: i64, [start, end, step]: [i64; 3]) -> Name {
         let numbers = [("start", start), ("end", end), ("axis", axis), ("step", step)];
         let [start, end, axis, step] =
@@ -156,8 +156,8 @@ impl Export {
         Ok(())
     }
 
-    /// The input of a node, `[steps, n, size]`; of one that runs over the rows of a window, `[steps, n · rows, size]`. Sets
-    /// its scale.
+    /// The input of a node as `[steps, n, size]`, or as `[steps, n · rows, size]` if the node runs over the rows of a window.
+    /// Sets the input scale of `layer`.
     fn input(&mut self, layer: &mut Layer<'_, '_>) -> Result<Name, NotInOnnx> {
         let node = layer.of.node;
         let is_over_rows = node.unroll.is_some();

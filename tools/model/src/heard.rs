@@ -66,8 +66,8 @@ pub fn hear<'m>(engine: impl Into<Engine<'m>>, file: &Path, samples: &[i16]) -> 
 }
 
 impl Heard {
-    /// The events with another threshold for every label that can cause events. They are those of the detector in floats,
-    /// over the same posteriors.
+    /// The events with another threshold for every label that can cause events, from the same posteriors. The detector runs
+    /// in floats.
     ///
     /// # Errors
     /// If the threshold is negative or not finite.

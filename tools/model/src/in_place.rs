@@ -8,9 +8,9 @@ use tidegate::internals::cell::CellKind;
 use crate::canonical::{Architecture, Canonical, Node};
 use crate::quantize::byte;
 
-/// The model with a node for each window and the dense layer or convolution over its rows, in the place of the window.
-/// Outputs keep their bits, and come at the same steps. For floats, and for `i8`, where such a node stores the rows of its
-/// window in bytes.
+/// Replaces each window, together with the dense layer or convolution over its rows, by a single node. The outputs keep
+/// their bits and come at the same steps. Applies to floats, and to `i8`, where such a node stores the rows of its window
+/// in bytes.
 pub fn in_place(model: &Canonical) -> Canonical {
     let mut model = model.clone();
     let zero_points = match byte::counts(&model) {
@@ -23,7 +23,7 @@ pub fn in_place(model: &Canonical) -> Canonical {
     for at in 0.. {
         let Some(window) = architecture.nodes.get(at) else { break };
         let Some((reader, node, roundings)) = joined(architecture, at, window) else { continue };
-        // The least of TFLite's integers as a value.
+        // TFLite's least integer, -128, relative to the zero point.
         let first = window.inputs.first().and_then(|input| zero_points.get(input)).map(|zero_point| -128 - zero_point);
         if first.is_some_and(|first| !window.inputs.iter().all(|input| is_byte(architecture, input, first))) {
             continue;
@@ -84,8 +84,8 @@ fn joined(architecture: &Architecture, at: usize, window: &Node) -> Option<(usiz
     Some((reader, node, roundings))
 }
 
-/// Whether a value is one of 256 from `first` on: an input, or limited by the node that computes it. A node without
-/// integers only moves its input.
+/// Whether a value is limited to the 256 integers from `first` on: an input is, and so is the output of a node whose
+/// limits lie in this range. A node without integers only moves its input.
 fn is_byte(architecture: &Architecture, name: &str, first: i32) -> bool {
     let mut name = name;
     while let Some(node) = architecture.nodes.iter().find(|node| node.name == name) {

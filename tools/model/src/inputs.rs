@@ -171,8 +171,8 @@ impl Reader<'_> {
         Ok(Inputs { sequences, classes, labels, is_list: true, notes: Vec::new() })
     }
 
-    /// The sequences in a tensor of `[steps, size]` or `[n, steps, size]`. Leading dimensions of 1 are allowed, and
-    /// calls of as many steps as the model takes in its own framework.
+    /// The sequences in a tensor of `[steps, size]` or `[n, steps, size]`. Leading dimensions of 1 are allowed. If the model
+    /// takes several steps in one call in its own framework, `[calls, steps, size]` is one sequence.
     fn split(self, stored: Stored, port: &Port<'_>, file: &Path) -> Result<Split, DataError> {
         let Port { name, size, .. } = *port;
         let call = self.ports.iter().find(|of| of.name == name).and_then(|of| of.rows);
@@ -213,7 +213,7 @@ struct Split {
     note: Option<String>,
 }
 
-/// What follows the names `x`, `y` and `lengths` in a file that has them, unless they are inputs of the model.
+/// Suffix of the names `x`, `y` and `lengths` in this file; `None` without such names, or if they are inputs of the model.
 fn suffix(tensors: &BTreeMap<String, Stored>, inputs: &[&str], part: Part) -> Option<&'static str> {
     let first = if part == Part::Train { ["", "_train", "_test"] } else { ["", "_test", "_train"] };
     let has = |suffix: &&str| tensors.contains_key(&format!("x{suffix}"));

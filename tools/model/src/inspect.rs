@@ -66,7 +66,7 @@ fn object<T: Serialize>(fields: impl Iterator<Item = (&'static str, T)>) -> Valu
     fields.map(|(name, value)| (name.to_owned(), json!(value))).collect()
 }
 
-/// Who is said to have signed an image; `null` if it has no signature.
+/// Counter, key and product that the signature of an image states, without verifying it; `null` without a signature.
 #[cfg(feature = "sign")]
 fn signature(image: &[u8]) -> Value {
     let of = |signed: Signed<'_>| json!({ "counter": signed.counter(), "key": signed.key().to_string(), "product": hex(&signed.product()) });

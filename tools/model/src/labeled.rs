@@ -14,7 +14,7 @@ use crate::runner::classify;
 use crate::score::best;
 use crate::sound::{front_end_of, labels_of};
 
-/// The class of everything that does not have the only label of a model.
+/// The class of all examples without the label, for a model that has only one label.
 const OTHER: &str = "_other_";
 
 /// Labeled data, and the rule that maps posteriors to a class.
@@ -80,7 +80,7 @@ impl Labeled {
             (0, _) => (0..size).map(|class| class.to_string()).collect(),
             _ => own,
         };
-        // Numbers count the classes of the model. With a single output, 1 is its class and 0 the other.
+        // A class number is an index of the model's classes. With a single output, 1 is the model's class and 0 is any other.
         let name = |class: &usize| match labels.get(*class) {
             Some(label) => label.clone(),
             None if size == 1 => {

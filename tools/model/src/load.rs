@@ -86,19 +86,19 @@ pub struct Settings {
 /// The source of the labels of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Labels {
-    /// The model's own. If it has none, those in `labels.txt` beside it, as far as there is one for each class.
+    /// The model's own labels; if it has none, those in `labels.txt` beside it, provided there is one for each class.
     #[default]
     Usual,
     /// A file with one label on each line.
     File(PathBuf),
-    /// These.
+    /// These labels.
     Given(Vec<String>),
     /// No labels beside those of the model itself.
     Own,
 }
 
 impl Settings {
-    /// Whether the user makes the choice of an assumption.
+    /// Whether the user has set the option that makes the choice of an assumption.
     fn decide(&self, assumption: &Assumption) -> bool {
         let given = [("--schedule", self.schedule.is_some()), ("--front-end", self.front_end.is_some())];
         given.iter().any(|(option, given)| *given && assumption.option.starts_with(option))

@@ -8,7 +8,7 @@ use std::{
 
 use crate::data::error::DataError;
 
-/// The mode of new files, of which the system takes the umask away.
+/// Mode of new files, before the operating system applies the umask.
 const USUAL: u32 = 0o666;
 /// The mode of files that only their owner may read.
 const SECRET: u32 = 0o600;

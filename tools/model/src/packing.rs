@@ -25,7 +25,7 @@ pub const NOISE: &str = "noise";
 /// Why a model without a front end is not packed without data.
 const WITHOUT_DATA: &str = "nothing says which values its input has, and integers need their range: give real input with \
     --calibrate, or --calibrate noise for values from -1 to 1";
-/// Why noise is not given to a model for which there is something better.
+/// Why noise is refused for a model that has a better substitute for data.
 const NOT_NOISE: &str = "--calibrate noise is for features whose values nothing shows: leave it out, and the model is \
     calibrated on sounds or indices that tidegate has";
 
@@ -56,7 +56,7 @@ impl Default for Packing {
 /// The data that determine the ranges of integers.
 #[derive(Debug)]
 pub enum Source<'a> {
-    /// Nothing: the sounds or indices that tidegate has, for a model that takes these.
+    /// No data. A model for sounds or indices is calibrated on those that tidegate has; other models are refused.
     Nothing,
     /// A file, or `noise`.
     File(&'a Path),
@@ -180,7 +180,7 @@ impl Packer<'_> {
     /// The calibration data, or their substitute.
     ///
     /// # Errors
-    /// If the data cannot be read or do not fit the model, or it has none and needs some.
+    /// If the data cannot be read or do not fit the model, or if there are none and the model has no substitute.
     pub fn calibration(&self, source: Source<'_>, numeric: Numeric, layout: Layout) -> Result<Calibration, LoadError> {
         let Self { model, file, progress } = *self;
         match source {
@@ -230,7 +230,7 @@ impl Packer<'_> {
     }
 
     /// For a poor image, the decibels that the output gains if the weakest layer has weights with twice as many bits;
-    /// `None` if it cannot have them.
+    /// `None` if this layer cannot have them.
     fn wider_gains(
         &self,
         reference: &Model<'_>,
@@ -247,7 +247,7 @@ impl Packer<'_> {
         }
         let mut wider = ranges.clone();
         wider.add_wide([name.to_owned()]);
-        // A diagnosis that fails is no reason to give no image.
+        // If this diagnosis fails, the image is returned without it.
         let Ok(image) = load::packed_with(file, model, numeric, &wider, Layout::Portable) else { return Ok(None) };
         let wide = calibration.compare(&parsed(&image, file)?, reference, file, progress)?;
         Ok(Some(wide.output.snr_db() - comparison.output.snr_db()))

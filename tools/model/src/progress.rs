@@ -1,4 +1,4 @@
-//! Progress of long work, for a person who waits.
+//! Progress of long operations, shown to the user.
 
 /// Shows the progress of work.
 pub trait Progress {

@@ -35,7 +35,7 @@ pub fn check_room(steps: usize, numbers: usize) -> Result<(), RunError> {
 /// The features of every frame in `samples`, `[frames, coefficients]`.
 ///
 /// # Errors
-/// If they are more than [`MOST_NUMBERS`].
+/// If there are more than [`MOST_NUMBERS`] of them.
 pub fn features(mfcc: &Mfcc<'_>, samples: &[i16]) -> Result<Vec<f32>, RunError> {
     features_of(mfcc, samples.len(), &mut std::iter::once(Cow::Borrowed(samples)))
 }
@@ -43,7 +43,7 @@ pub fn features(mfcc: &Mfcc<'_>, samples: &[i16]) -> Result<Vec<f32>, RunError> 
 /// The features of every frame of a stream of clips, `[frames, coefficients]`, as one continuous signal.
 ///
 /// # Errors
-/// If they are more than [`MOST_NUMBERS`].
+/// If there are more than [`MOST_NUMBERS`] of them.
 pub fn stream_features(mfcc: &Mfcc<'_>, sounds: &[Vec<i16>], plan: &StreamPlan) -> Result<Vec<f32>, RunError> {
     features_of(mfcc, plan.samples() as usize, &mut plan.pieces().map(|piece| sound(piece, sounds)))
 }
@@ -90,7 +90,7 @@ fn sound(piece: Piece, sounds: &[Vec<i16>]) -> Cow<'_, [i16]> {
 /// lacks; a clip that is long enough has none.
 ///
 /// # Errors
-/// If they are more than [`MOST_NUMBERS`].
+/// If there are more than [`MOST_NUMBERS`] of them.
 pub fn clip_features(mfcc: &Mfcc<'_>, samples: &[i16]) -> Result<Vec<f32>, RunError> {
     let mut features = features(mfcc, samples)?;
     let settings = mfcc.settings();
@@ -121,7 +121,7 @@ pub fn fit(mfcc: &Mfcc<'_>, samples: &[i16], frames: u32) -> Result<Vec<i16>, Ru
 pub struct Sequence {
     /// For each output, `[rows, size]`: one row for every step with an output.
     pub outputs: Vec<Vec<f32>>,
-    /// Indices of these steps. The output of an incomplete window at the end has the number of all steps.
+    /// Indices of these steps. The output of an incomplete window at the end has the total number of steps as its index.
     pub steps: Vec<usize>,
     /// For each node, `[rows, size]`: a row for every step, or with a schedule for every step of each window. Nodes
     /// behind the last one with a state run only in steps with an output.
@@ -265,7 +265,7 @@ pub fn classify<'m>(engine: impl Into<Engine<'m>>, mfcc: &Mfcc<'_>, samples: &[i
 /// The features of a clip that [`classify`] runs over with a schedule, `[frames, coefficients]`.
 ///
 /// # Errors
-/// If they are more than [`MOST_NUMBERS`].
+/// If there are more than [`MOST_NUMBERS`] of them.
 pub fn heard_features(schedule: Schedule, mfcc: &Mfcc<'_>, samples: &[i16]) -> Result<Vec<f32>, RunError> {
     let Schedule::Windows { frames, .. } = schedule else { return clip_features(mfcc, samples) };
     let settings = mfcc.settings();
@@ -412,7 +412,7 @@ impl<'a, 'b> Judge<'a, 'b> {
     }
 }
 
-/// Runs over `sounds`, the clips of `plan` by index, as the one stream that the plan describes, and scores the events.
+/// Runs the model over the stream that `plan` joins from `sounds`, which are its clips by index, and scores the events.
 /// `heard` is called at the start of each clip.
 ///
 /// # Errors

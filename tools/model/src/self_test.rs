@@ -1,4 +1,4 @@
-//! Writes a self-test into an image: seeded inputs, and the bits of the outputs that they give.
+//! Writes a self-test into an image: seeded inputs, and the bits of the resulting outputs.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -12,7 +12,7 @@ use crate::sections::{SectionsError, append, has};
 const SEED: u64 = 1;
 /// Steps of a test, unless a window is longer.
 const STEPS: usize = 16;
-/// Most steps until a model has an output.
+/// Maximum number of steps until the first output of a model.
 const LONGEST: usize = 4096;
 
 /// Why an image cannot have a self-test.
@@ -58,7 +58,7 @@ pub fn with_self_test(image: &[u8]) -> Result<Vec<u8>, SelfTestError> {
             // TFLite's integers minus the zero point.
             payload(&model, || (i32::from(rng.next_u32() as i8) - zero_point) as i16, integers, i16::to_le_bytes)?
         }
-        // Half of the range, as features have it.
+        // Half of the 16-bit range: features do not use more.
         numeric if numeric.is_integer() => payload(&model, || rng.next_u32() as i16 / 2, integers, i16::to_le_bytes)?,
         _ => payload(&model, || f32::from(rng.next_u32() as i16) / 32768.0, floats, f32::to_le_bytes)?,
     };

@@ -41,7 +41,7 @@ pub fn streamed(architecture: &Architecture) -> Result<Architecture, StreamError
     if architecture.nodes.iter().any(is_opened) {
         return Stream::of(architecture, 1);
     }
-    // A layer over an image of the input's size says how many rows there are.
+    // The height, or for a single row the width, of an image of the input's size is the number of rows.
     let is_image =
         |node: &&Node| node.extent("in_height") > 0 && node.input_size == input.size && node.unroll.is_none();
     let images = || architecture.nodes.iter().filter(is_image);
@@ -79,7 +79,7 @@ struct Stream {
     nodes: Vec<Node>,
     /// The values of the model over windows.
     rows: BTreeMap<String, Rows>,
-    /// The values that stand for windows, whose newest row they are.
+    /// For each window that is collected, the values that replace it; each of them is its newest row.
     sources: BTreeMap<String, Vec<String>>,
     /// Rows of a window.
     length: usize,
@@ -113,7 +113,7 @@ impl Stream {
     }
 
     /// Adds the node that computes the newest row of the output of a node over windows. Returns the rows of that output.
-    /// The error completes a sentence that begins with the node.
+    /// An error message completes a sentence that begins with the name of the node.
     fn add(&mut self, node: &Node) -> Result<Rows, String> {
         let x = self.input(node)?;
         let node = &Node { inputs: self.sources_of(node), ..node.clone() };
@@ -123,7 +123,7 @@ impl Stream {
                 return Err(format!("has {length} rows, another window {}", self.length));
             }
             self.length = length;
-            // The rows that the window collects stand for it.
+            // No node is added: the layers that read the window keep the rows that they need.
             self.sources.insert(node.name.clone(), node.inputs.clone());
             return Ok(Rows { count: length, size: x.size, windowed: true });
         }
@@ -165,7 +165,7 @@ impl Stream {
         }
     }
 
-    /// The values that a node reads, with those that stand for windows.
+    /// The values that a node reads, with each collected window replaced by the values that it collects.
     fn sources_of(&self, node: &Node) -> Vec<String> {
         let own = |name: &String| self.sources.get(name).cloned().unwrap_or_else(|| vec![name.clone()]);
         node.inputs.iter().flat_map(own).collect()
@@ -189,7 +189,7 @@ impl Stream {
         sizes.all(|size| size == node.output_size)
     }
 
-    /// Adds a node that computes each row by itself. Its sizes and these extents are those of all rows.
+    /// Adds a node that computes each row by itself. The sizes of `node`, and the extents named in `extents`, count all rows.
     fn by_row(&mut self, node: &Node, x: Rows, extents: &[&str]) -> Rows {
         let mut row = Node {
             input_size: node.input_size / x.count,
@@ -205,8 +205,8 @@ impl Stream {
         Rows { size, ..x }
     }
 
-    /// The inputs of a layer over the last `length` rows of the inputs of `node`: those of the node for one row, otherwise a
-    /// window.
+    /// The inputs of a layer over the last `length` rows of the inputs of `node`: these inputs themselves for one row,
+    /// otherwise a new window.
     fn window(&mut self, node: &Node, size: usize, length: usize) -> Vec<String> {
         if length == 1 {
             return node.inputs.clone();

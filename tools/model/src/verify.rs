@@ -1,4 +1,4 @@
-//! An image beside the model that it was packed from.
+//! Comparison of an image with the model that it was packed from.
 
 use std::path::Path;
 

@@ -14,7 +14,7 @@ const WINDOW_EVERY_SECONDS: f64 = 0.24;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mfcc {
-    /// Features that are computed.
+    /// The kind of features.
     #[serde(default, with = "MethodName")]
     pub method: Method,
     /// Sample rate in Hz.
@@ -28,7 +28,7 @@ pub struct Mfcc {
     pub window: Window,
     /// Number of points of the FFT; a power of two. A longer frame is truncated to this length.
     pub fft_len: u32,
-    /// Spectrum that the mel bands add up.
+    /// The spectrum that is summed into the mel bands.
     #[serde(default, with = "SpectrumName")]
     pub spectrum: Spectrum,
     /// Number of mel bands.
@@ -198,8 +198,8 @@ impl Mfcc {
         u32::try_from(milliseconds).unwrap_or(u32::MAX)
     }
 
-    /// Encodes the front end as a section of an image; an integer front end if the numeric is an integer one. `input`
-    /// is the integer form of the input in a model that is an integer model already, which the features then have.
+    /// Encodes the front end as a section of an image; for an integer numeric, as an integer front end. `input` is the
+    /// integer form of the input if the model is an integer model already; the features then have this form.
     ///
     /// # Errors
     /// If the front end cannot be stored.

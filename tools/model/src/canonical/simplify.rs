@@ -26,8 +26,8 @@ impl Canonical {
         self
     }
 
-    /// The indices of a product of a value with itself, of the sum of its parts, and of the square root of the sum, if
-    /// nothing else reads them.
+    /// The indices of a product of a value with itself, of the sum of its parts, and of the square root of the sum; `None`
+    /// if another node reads the product or the sum.
     fn magnitude(&self) -> Option<(usize, usize, usize)> {
         let architecture = &self.architecture;
         let nodes = &architecture.nodes;

@@ -123,7 +123,7 @@ fn wav(bytes: &[u8], check: impl Fn(Format) -> Result<(), Reason>) -> Result<Aud
     let declared = reader.len() as usize;
     let ends = |found: usize| format!("ends after {found} of {declared} samples");
     let mut samples = Vec::with_capacity(declared.min(bytes.len() / size_of::<i16>()));
-    // The first sample tells whether each takes two bytes. Reading all of them one by one takes longer than a small network.
+    // The first sample shows whether samples take two bytes. Reading all of them singly takes longer than a small network.
     for sample in reader.samples::<i16>().take(1) {
         samples.push(sample.map_err(|_| ends(0))?);
     }
@@ -137,7 +137,7 @@ fn wav(bytes: &[u8], check: impl Fn(Format) -> Result<(), Reason>) -> Result<Aud
 
 fn flac(bytes: &[u8], check: impl Fn(Format) -> Result<(), Reason>) -> Result<Audio, Reason> {
     let damaged = |e: claxon::Error| Reason::from(format!("is not a whole FLAC ({e})"));
-    // Comments are skipped: thousands of empty ones take more memory than they have bytes.
+    // Comments are skipped: thousands of empty comments take more memory than their bytes in the file.
     let options = claxon::FlacReaderOptions { metadata_only: false, read_vorbis_comment: false };
     let mut reader = claxon::FlacReader::new_ext(bytes, options).map_err(damaged)?;
     let info = reader.streaminfo();

@@ -27,7 +27,7 @@ impl Examples {
     /// The sequences in tensors named `x`, `y` and `lengths`, each followed by `suffix`. Only `x` is required.
     ///
     /// # Errors
-    /// If the tensors do not fit together, or hold other numbers than these.
+    /// If the tensors do not fit together, or hold numbers that are not allowed.
     pub fn tensors(path: &Path, tensors: &BTreeMap<String, Tensor>, suffix: &str) -> Result<Self, DataError> {
         let fail = |reason: String| DataError::new(path, reason);
         let tensor = |name: &str| tensors.get(&format!("{name}{suffix}"));

@@ -55,7 +55,7 @@ pub fn is_index(path: &Path) -> Result<bool, DataError> {
     Ok(header.split(',').any(|column| column.trim().trim_matches('"') == "file"))
 }
 
-/// The named columns of every row, none of them empty, with the row's line.
+/// The named columns of every row, with the line number of the row. No field is empty.
 fn read_columns<const N: usize>(path: &Path, names: [&str; N]) -> Result<Vec<(u64, [String; N])>, DataError> {
     let bytes = read_bytes(path)?;
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes.as_slice());

@@ -1,7 +1,7 @@
 //! Inputs and outputs of models: tensors, audio, and indices of clips, in common file formats. Model files do not
 //! belong here.
 //!
-//! Files are not trusted: they may have at most 512 MiB, what is made of them must fit their [budget](crate::budget),
+//! Files are not trusted: a file may have at most 512 MiB, its decoded content must fit its [budget](crate::budget),
 //! and any content results in a value or a [`DataError`].
 
 mod audio;
@@ -98,7 +98,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// A tensor that is not of 8-bit signed integers.
+    /// A tensor that the file does not store as 8-bit signed integers.
     const fn other(tensor: Tensor) -> Self {
         Self { tensor, is_int8: false }
     }
@@ -115,7 +115,7 @@ pub fn read_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>, DataError> 
     Ok(tensors.into_iter().map(|(name, stored)| (name, stored.tensor)).collect())
 }
 
-/// [`read_tensors`], and how the file stores them. The errors are the same.
+/// Like [`read_tensors`]; also states how the file stores each tensor. The errors are the same.
 pub fn read_stored_tensors(path: &Path) -> Result<BTreeMap<String, Stored>, DataError> {
     if is_audio(path) {
         return Err(DataError::new(path, "is sound, but a tensor (.npy, .npz, .safetensors or .csv) is needed here"));
@@ -215,13 +215,13 @@ fn tensor(
 /// damaged file instead of ending the program.
 pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, Reason> {
     GUARDED.set(true);
-    // Only bytes that were read, and an archive that is dropped, outlive a panic.
+    // After a panic, only the input bytes, which are unchanged, and an archive, which is dropped, remain.
     let decoded = catch_unwind(AssertUnwindSafe(decode));
     GUARDED.set(false);
     decoded.map_err(|_| "is damaged: the decoder failed".into())
 }
 
-/// Maximum number of entries of a zip archive. An entry of 50 bytes takes ten times as many in memory.
+/// Maximum number of entries of a zip archive. An entry of 50 bytes in the file takes ten times as much memory.
 pub(crate) const MAX_ENTRIES: usize = 1 << 16;
 
 /// Whether a zip archive lists more entries than any model or set of arrays has, before its list is read.

@@ -24,7 +24,7 @@ const ALIGNMENT: usize = 64;
 /// Reads one array.
 pub(super) fn parse(bytes: &[u8], budget: &mut Budget) -> Result<Stored, Reason> {
     let (text, data) = split(bytes)?;
-    // A list of fields takes the place of the type.
+    // In a structured array, a list of fields takes the place of the element type.
     if text.windows(2).any(|two| two == b"[(") {
         return Err("is a structured array, but only plain numbers are supported".into());
     }
@@ -192,7 +192,7 @@ pub(super) fn parse_npz(bytes: &[u8]) -> Result<BTreeMap<String, Stored>, Reason
         let (name, array) = guarded(|| -> Result<_, Reason> {
             let entry = archive.by_index(i).map_err(|e| damaged(&e))?;
             let name = entry.name().map_err(|e| damaged(&e))?.into_owned();
-            // The declared size is a hint: a longer content is cut off, and does not have the length of its shape.
+            // The declared size is only a hint: longer content is truncated, and then does not fit the shape.
             let size = usize::try_from(entry.size()).unwrap_or(usize::MAX);
             budget.take(size, 1)?;
             let mut array = Vec::with_capacity(size);

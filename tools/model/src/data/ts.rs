@@ -1,11 +1,11 @@
-//! `.ts` files of the Time Series Classification archive: a header of `@` lines, then one case per line. A case has its
-//! dimensions separated by `:`, the values of a dimension separated by `,`, and its class after the last `:`.
+//! `.ts` files of the Time Series Classification archive: a header of `@` lines, then one case per line. The dimensions
+//! of a case are separated by `:`, the values of a dimension by `,`; its class follows the last `:`.
 
 use std::path::Path;
 
 use super::{DataError, Examples, read_bytes};
 
-/// Reads the cases of a `.ts` file. Its dimensions are features.
+/// Reads the cases of a `.ts` file as sequences; their dimensions become features.
 ///
 /// # Errors
 /// If the file cannot be read, or its content is not valid.

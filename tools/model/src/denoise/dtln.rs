@@ -5,7 +5,7 @@
 //! 512 samples, 128 new → FFT → |X| → network 1 → X · mask → inverse FFT → network 2 → overlap-add
 //! ```
 //!
-//! There is no window and no scaling. The sound is 384 samples late.
+//! There is no window and no scaling. The output is delayed by 384 samples.
 
 use tidegate::{Stft, StftError};
 
@@ -31,7 +31,7 @@ impl<'b> Dtln<'b> {
     /// Elements of memory.
     pub const MEMORY_LEN: usize = Stft::memory_len(FRAME);
 
-    /// Starts without sound.
+    /// Starts a stream with silence before the first sample.
     ///
     /// # Errors
     /// If `memory` is shorter than [`MEMORY_LEN`](Self::MEMORY_LEN).

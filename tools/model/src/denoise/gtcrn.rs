@@ -28,7 +28,7 @@ impl<'b> Gtcrn<'b> {
     /// Elements of memory.
     pub const MEMORY_LEN: usize = FRAME + Stft::memory_len(FRAME);
 
-    /// Starts without sound.
+    /// Starts a stream with silence before the first sample.
     ///
     /// # Errors
     /// If `memory` is shorter than [`MEMORY_LEN`](Self::MEMORY_LEN).
@@ -38,7 +38,7 @@ impl<'b> Gtcrn<'b> {
         Ok(Self { stft: Stft::new(FRAME, HOP, window, memory)?, noisy: [0.0; SPECTRUM], clean: [0.0; SPECTRUM] })
     }
 
-    /// Takes `HOP` samples and writes as many, those before them.
+    /// Takes `HOP` samples and writes as many: those of the previous hop.
     ///
     /// # Errors
     /// If the network cannot be stepped.

@@ -4,8 +4,8 @@
 //! blocks of samples → hops → recipe (spectrum → network → spectrum) → samples
 //! ```
 //!
-//! A recipe is signal processing alone. It steps its networks by a function, so that tests and calibration see what the
-//! networks take and give.
+//! A recipe is signal processing alone. It steps its networks through a function, so that tests and calibration can
+//! observe their inputs and outputs.
 
 mod calibrate;
 mod dtln;
@@ -47,9 +47,9 @@ pub struct Facts {
     pub sample_rate: u32,
     /// Samples from one step of the networks to the next.
     pub hop: usize,
-    /// Samples that the result is late.
+    /// Delay of the result in samples.
     pub late: usize,
-    /// Samples at the start of the sound that are left out, because they are before the first one of the input.
+    /// Samples that are dropped at the start of the result, because they precede the first input sample.
     pub left_out: usize,
     /// The networks in order.
     pub networks: &'static [Ports],
@@ -59,7 +59,7 @@ const DTLN: Facts = Facts {
     name: "dtln",
     sample_rate: 16_000,
     hop: dtln::HOP,
-    // The reference of its authors is late too.
+    // The authors' reference implementation has the same delay.
     late: 384,
     left_out: 0,
     networks: &dtln::PORTS,
@@ -142,9 +142,9 @@ impl<'b> Stream<'b> {
     }
 }
 
-/// Suppresses the noise of a sound that arrives in blocks, by networks that have passed [`Recipe::check`], from zero
-/// states. `seen` is called with the index, the input and the outputs of a network after each of its steps. Returns as
-/// many samples as the blocks have, from -1 to 1.
+/// Suppresses the noise of a sound that arrives in blocks. The networks must have passed [`Recipe::check`]; they start from
+/// zero states. `seen` is called with the index, the input and the outputs of a network after each of its steps. Returns
+/// as many samples as the blocks have, from -1 to 1.
 ///
 /// # Errors
 /// If a network cannot be stepped.

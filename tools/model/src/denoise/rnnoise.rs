@@ -56,13 +56,13 @@ impl Default for Rnnoise {
 }
 
 impl Rnnoise {
-    /// Takes [`FRAME`] samples and writes as many, those before them. Returns what the network heard, or `None` for
-    /// silence, for which it is not stepped.
+    /// Takes [`FRAME`] samples and writes as many: those of the previous frame. Returns the output of the network, or `None`
+    /// for a silent frame, for which the network is not stepped.
     ///
     /// # Errors
     /// If the network cannot be stepped.
     pub fn push(&mut self, noisy: &[f32], clean: &mut [f32], step: Step<'_>) -> Result<Option<Heard>, HopError> {
-        // RNNoise counts in units of 16 bits.
+        // RNNoise's samples have the range of 16-bit integers.
         let frame: Vec<f32> = noisy.iter().map(|sample| sample * 32_768.0).collect();
         self.features.shift_and_filter_input(&frame);
         let is_silent = self.features.compute_frame_features();
