@@ -51,7 +51,7 @@ const FILES: &[(&str, &[u8])] = carried! {
 /// Writes all files to a folder, which exists.
 ///
 /// # Errors
-/// If a file is there with other content, before anything is written. If a file or a folder in it cannot be written.
+/// If a file exists with other content; then nothing is written. If a file or a folder in `folder` cannot be written.
 pub fn write(folder: &Path) -> Result<(), DataError> {
     let differs = |(name, content): &&(&str, &[u8])| fs::read(folder.join(name)).is_ok_and(|found| found != *content);
     if let Some((name, _)) = FILES.iter().find(differs) {

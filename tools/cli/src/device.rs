@@ -17,7 +17,7 @@ pub struct Core {
     pub feature: &'static str,
     /// The layout of its own kernels.
     layout: Layout,
-    /// Whether the record models its cycles. The others issue several instructions in a cycle, or have no table.
+    /// Whether the record models its cycles. Other cores issue several instructions in a cycle, or have no table.
     has_cycles: bool,
 }
 
@@ -31,7 +31,7 @@ const fn core(
     Core { name, figures, feature, layout, has_cycles }
 }
 
-/// Every core with figures. Those of a Cortex-M7 and M33 are of the Cortex-M4, whose instructions they execute.
+/// Every core with figures. A Cortex-M7 and an M33 have the figures of the Cortex-M4, whose instructions they execute.
 pub const CORES: [Core; 8] = [
     core("cortex-m0", "m0plus", "", Layout::CortexM0, true),
     core("cortex-m0plus", "m0plus", "", Layout::CortexM0, true),

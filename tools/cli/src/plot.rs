@@ -1,5 +1,5 @@
-//! Drawings as SVG: the timeline of a stream, curves over time, and a sound with its noise suppressed, and the memory of
-//! a device.
+//! Drawings as SVG: the timeline of a stream, curves over time, a sound with its noise suppressed, and the memory of a
+//! device.
 
 mod canvas;
 mod contents;

@@ -107,7 +107,7 @@ fn histogram(report: &Report<'_>, row: &Row) -> Markup {
     };
     let count = |octave: i32| -> u64 {
         let at = end + octave;
-        // The lowest and the highest bar hold everything beyond.
+        // The lowest and the highest bar also count everything beyond them.
         let within = octaves.iter().filter(|(exponent, _)| {
             let exponent = **exponent + 1;
             exponent == at || octave == *OCTAVES.start() && exponent < at || octave == *OCTAVES.end() && exponent > at

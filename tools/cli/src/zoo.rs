@@ -11,7 +11,7 @@ pub const JSON: &str = include_str!("../zoo.json");
 /// A network that people use.
 #[derive(Debug, Deserialize)]
 pub struct Entry {
-    /// A name of its own.
+    /// Unique name.
     pub name: String,
     /// The task.
     pub task: String,
@@ -82,7 +82,7 @@ impl Entry {
         ["pack", file, "-o", image].into_iter().chain(own).chain(layout.iter().copied()).collect()
     }
 
-    /// Millions of instructions a second of sound on a core; `None` for a network without a clock.
+    /// Millions of instructions per second of sound on a core; `None` for a network without a clock.
     pub fn per_second(&self, core: &str) -> Option<f64> {
         let counts = self.figures.instructions.get(core)?;
         (self.step_us > 0.0).then(|| (counts.step + counts.front_end) as f64 / self.step_us)

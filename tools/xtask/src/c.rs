@@ -80,7 +80,7 @@ fn assets() -> Result<PathBuf, Failure> {
     found.filter(|_| built).ok_or_else(|| "the firmware's build script has not run".to_owned())
 }
 
-/// Builds the library and returns its path. That for the host takes updates.
+/// Builds the library and returns its path. The library for the host supports updates.
 fn library(profile: &str, target: Option<&str>, image: Option<&Path>) -> Result<PathBuf, Failure> {
     let features = match (target, image) {
         (None, _) => "update",
@@ -192,7 +192,7 @@ fn takes_updates(program: &Path, assets: &Path) -> Result<(), Failure> {
             if found.contains(expected) { Ok(()) } else { Err(format!("{name}: not `{expected}`, but `{found}`")) }
         })
     });
-    // It may have ended.
+    // The process may have ended already.
     let _ = board.kill();
     let _ = board.wait();
     let _ = fs::remove_file(&line);

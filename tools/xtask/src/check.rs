@@ -21,14 +21,14 @@ pub fn run() -> Result<(), Failure> {
     }
     let firmware = shell::beside("firmware", firmware_and_boards)?;
     let workspace = workspace();
-    // Joined in any case, because its log says why it failed.
+    // Joined even if the workspace has failed, because the log of the thread shows its own failures.
     let firmware = firmware.join();
     workspace.and(firmware)
 }
 
 /// The firmware and the boards, in a build folder of their own.
 fn firmware_and_boards() -> Result<(), Failure> {
-    // For one machine. The kernels of every core are linted with the library for C, and the firmware is built for all.
+    // Linted for one machine. The kernels of every core are linted with the library for C, and the firmware is built for all.
     let Machine { target, kernels, .. } = MPS2_AN386;
     let clippy = ["clippy", "--release", "--locked", "--target", target, "--features", kernels, "--", "-D", "warnings"];
     run_command(&format!("clippy of the firmware for {target}"), cargo_in_workspace(&clippy))?;
@@ -39,7 +39,7 @@ fn firmware_and_boards() -> Result<(), Failure> {
 fn workspace() -> Result<(), Failure> {
     step("no circles of files", circles::check)?;
     step("licenses, sources and duplicates of dependencies", dependencies::check)?;
-    // With every feature that adds code. The packages and their docs are compiled without it.
+    // Clippy runs with every feature that adds code. The packages and their docs are compiled without these features.
     let mut clippy = cargo(".", &["clippy", "--workspace", "--all-targets", "--release", "--locked"]);
     clippy.args(["--features", "tidegate-gpu-measure/cudnn", "--", "-D", "warnings"]);
     run_command("clippy", clippy)?;
@@ -56,7 +56,7 @@ fn workspace() -> Result<(), Failure> {
     // The firmware is built for all other targets.
     let check = ["check", "--package", "tidegate", "--release", "--locked", "--target", BROWSER];
     run_command("core for the browser", cargo(".", &check))?;
-    // Without a standard library.
+    // For a target without a standard library.
     let check = ["check", "--package", "tidegate-update", "--release", "--locked", "--target", "thumbv7em-none-eabihf"];
     run_command("updates for a microcontroller", cargo(".", &check))?;
     c::check()

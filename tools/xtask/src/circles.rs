@@ -1,5 +1,5 @@
-//! Circles of files: files of one crate that use each other, directly or through others. A submodule may use the file
-//! that declares it, and re-exports do not count. A circle fails `cargo xtask check`.
+//! Circles of files, that is, dependency cycles: files of one crate that use each other, directly or through others. A
+//! submodule may use the file that declares it, and re-exports do not count. A circle fails `cargo xtask check`.
 //!
 //! Only tokens are read: `use` declarations, and paths that start with `crate`, `self`, `super` or a module in scope. A
 //! name is followed through re-exports to the file that defines it. Macros are not expanded, and unit tests are skipped.

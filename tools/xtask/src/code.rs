@@ -21,7 +21,7 @@ struct Symbol {
     name: String,
     address: u64,
     bytes: u64,
-    /// The symbols that it names.
+    /// The symbols that it refers to.
     needs: BTreeSet<usize>,
 }
 
@@ -43,7 +43,7 @@ impl Program {
         let mut symbols = BTreeMap::new();
         for symbol in elf.symbols().filter(|symbol| symbol.size() > 0) {
             let Some(kind) = symbol.section_index().and_then(|index| places.get(&index)) else { continue };
-            // The lowest bit of a function in Thumb is its instruction set.
+            // In Thumb code, the lowest bit of a function's address is not part of the address: it selects the instruction set.
             let address = symbol.address() & if is_arm && *kind == SectionKind::Text { !1 } else { !0 };
             let name = symbol.name().unwrap_or_default().to_owned();
             symbols.insert(address, Symbol { name, address, bytes: symbol.size(), needs: BTreeSet::new() });

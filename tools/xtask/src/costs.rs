@@ -96,7 +96,7 @@ pub fn run(cores: &[String]) -> Result<(), Failure> {
     record::write(&path, &text)
 }
 
-/// Fills in the code of a core, of a build for small size.
+/// Fills in the code of a core, measured in a build for small size.
 fn measure_code(machine: &'static Machine, core: &mut Core) -> Result<(), Failure> {
     firmware::build_with_relocations(machine, PROGRAM)?;
     let firmware = Firmware { name: PROGRAM, machine };
@@ -120,7 +120,7 @@ fn measure_code(machine: &'static Machine, core: &mut Core) -> Result<(), Failur
     let parts =
         [("floats", "11advance_f32", "10front_end6stream"), ("integers", "14step_ports_i16", "14integer_stream")];
     for (numbers, step, front_end) in parts {
-        // Of each number type, one of the functions: the others are for other ports.
+        // One function for each number type is enough: the others are for other ports.
         let steps = program.named(&["8tidegate4step", step]);
         roots.entry(format!("step {numbers}")).or_default().extend(steps.first());
         roots
@@ -255,8 +255,8 @@ fn cycle_ratios(core: &str) -> Result<BTreeMap<(String, String), f64>, Failure> 
     Ok(all.into_iter().map(|(key, ratios)| (key, ratios.iter().sum::<f64>() / ratios.len() as f64)).collect())
 }
 
-/// The weights of the terms with the least sum of squared relative errors. No weight is negative: then larger networks do
-/// not have smaller costs.
+/// The weights of the terms with the least sum of squared relative errors. No weight is negative, so that a larger network
+/// never has smaller costs.
 fn fit(samples: &[(Terms, f64)]) -> Terms {
     let mut used = [true; TERMS];
     loop {

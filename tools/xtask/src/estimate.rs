@@ -27,7 +27,7 @@ const CORES: [(&str, &str); 6] = [
 /// Bytes that an estimate may be off in small programs, where the compiler knows the model's sizes.
 const FEW: u64 = 3 << 10;
 
-/// Fails if the estimate is off by more than a quarter, and by more than [`FEW`] bytes. The detector is not in it.
+/// Fails if the estimate is off by more than a quarter, and by more than [`FEW`] bytes. The estimate omits the detector.
 pub fn code(firmware: &Firmware, rodata_bytes: u64) -> Result<(), Failure> {
     let path = firmware.elf();
     let bytes = fs::read(&path).map_err(about(&path))?;

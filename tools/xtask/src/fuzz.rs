@@ -68,7 +68,7 @@ pub fn build() -> Result<(), Failure> {
     ];
     // With a target, build scripts and macros are built without the sanitizer.
     let mut build = hosts::nightly("tests/fuzz", &["build", "--release", "--locked", "--bins", "--target", HOST]);
-    // The kernels are large, and no branch of theirs depends on an input's bytes.
+    // The kernels are large, and none of their branches depends on the bytes of an input.
     build.args(["--config", "profile.release.package.tidegate-fused.opt-level=1"]);
     build.env("RUSTFLAGS", coverage.join(" "));
     run_command("fuzz targets with the address sanitizer", build)
@@ -80,7 +80,7 @@ fn run(names: &[String], seconds: u64) -> Result<(), Failure> {
     let failures = Mutex::new(Vec::new());
     let work = || {
         loop {
-            // A statement of its own, so that the lock is released before the target runs.
+            // The lookup is a statement of its own, so that the lock is released before the target runs.
             let Some(name) = next.lock().expect("no thread panics").next() else { return };
             match run_one(name, seconds, 1) {
                 Ok(ran) => eprintln!("    {name}: {} inputs in {} s", ran.executions, ran.seconds),
@@ -116,7 +116,7 @@ pub fn run_one(target: &str, seconds: u64, seed: u64) -> Result<Ran, Failure> {
     command.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={MAX_LEN}"));
     command.arg(format!("-rss_limit_mb={MEMORY_MIB}")).arg(format!("-timeout={INPUT_SECONDS}"));
     command.arg(format!("-artifact_prefix={}/", failing.display()));
-    // A target must not hold a terminal or print what a reader of it prints.
+    // A target must not hold the terminal. What the tested readers print is dropped.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     let start = Instant::now();
     let status = command.status().map_err(|error| format!("cannot start {}: {error}", program.display()))?;

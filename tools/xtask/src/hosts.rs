@@ -38,7 +38,7 @@ pub fn neon() -> [Command; 2] {
     [test(&kernels), test(&["tidegate-tests", "--test", "fused"])]
 }
 
-/// Loops over so many numbers that they take a minute. They have no addresses.
+/// Tests that loop over so many numbers that they take a minute. They do not depend on the width of addresses.
 const OF_NUMBERS: [&str; 3] = ["::exp_of_zero", "::every_logarithm", "::every_magnitude"];
 
 /// The tests of `tidegate` with addresses of 32 bits, with debug assertions, and with `micromath`, which the tests of the
@@ -68,11 +68,11 @@ const ON_BYTES: [&str; 9] = [
     "schedule::",
     "text::",
 ];
-/// Loops over so many numbers that Miri would take hours, and those that take it minutes.
+/// Tests that loop over so many numbers that Miri takes hours, and tests for which it takes minutes.
 const HOURS: [&str; 2] = ["::every_", "::events_are_those"];
 const MINUTES: [&str; 2] = ["flow::", "node::"];
 
-/// Tests of `tidegate` under Miri, with addresses of 32 bits, or of 64. A share of them takes seconds.
+/// Tests of `tidegate` under Miri, with addresses of 32 or 64 bits. With `share`, those that take minutes are skipped.
 pub fn miri_core(bits: u32, share: bool) -> Command {
     let target = if bits == 32 { HOST_32 } else { HOST };
     let long = HOURS.iter().chain(MINUTES.iter().filter(|_| share));

@@ -7,7 +7,7 @@ use crate::firmware::workspace_target_dir;
 use crate::shell::{self, cargo};
 use crate::{Failure, install};
 
-/// What the tests need beside Python.
+/// The packages that the tests need.
 const PACKAGES: [&str; 5] = ["numpy>=1.26", "onnx>=1.18", "onnxruntime>=1.22", "pyarrow>=15", "pytest>=8"];
 
 /// Prepares Python, builds the library, and runs the tests.

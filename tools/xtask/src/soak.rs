@@ -15,7 +15,7 @@ use crate::fuzz::{self, Ran};
 use crate::shell::{cargo, output_within, read, root};
 use crate::{Failure, firmware, record, test, wheel};
 
-/// Inputs of all targets together, and of each target, unless its time is over before.
+/// Inputs of all targets together and of each target, and the seconds after which a target is done with fewer inputs.
 const ALL_INPUTS: u64 = 100_000_000;
 const INPUTS: u64 = 2_000_000;
 const SECONDS: u64 = 1200;
@@ -30,7 +30,7 @@ const CUTS_LIMIT: Duration = Duration::from_secs(12 * 3600);
 /// `tests/soak.json`.
 const RECORD: &str = "tests/soak.json";
 
-/// By name of a fuzz target or of a [part](PARTS).
+/// The outcomes by the name of a fuzz target or of a [part](PARTS).
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(transparent)]
 struct Record(BTreeMap<String, Outcome>);
@@ -46,7 +46,7 @@ struct Outcome {
 /// A check, which returns how many tests have passed or how many cuts were tried.
 type Part = (&'static str, fn() -> Result<u64, Failure>);
 
-/// What is checked besides the fuzz targets.
+/// The checks besides the fuzz targets.
 const PARTS: [Part; 4] = [
     ("wheel", || wheel::run().map(|()| 1)),
     ("hosts", || test::hosts(RACE_SECONDS)),
@@ -54,8 +54,8 @@ const PARTS: [Part; 4] = [
     ("cuts", cuts),
 ];
 
-/// Runs the named fuzz targets and parts, or everything if none is named, without those that are recorded. After so many
-/// minutes no other target or part begins.
+/// Runs the named fuzz targets and parts, or everything if none is named, without those that are recorded. After `minutes`,
+/// no other target or part is started.
 pub fn run(names: Vec<String>, minutes: Option<u64>) -> Result<(), Failure> {
     if !printed("git", &["status", "--porcelain", "--untracked-files=no", "--", ".", &format!(":!{RECORD}")])?
         .is_empty()
@@ -97,7 +97,7 @@ struct Session {
 }
 
 impl Session {
-    /// Reads the record. What it says of other code is removed.
+    /// Reads the record, and removes the results of other code.
     fn new() -> Result<Self, Failure> {
         let (commit, date) = (printed("git", &["rev-parse", "HEAD"])?, printed("date", &["-u", "+%F"])?);
         let path = root().join(RECORD);
@@ -128,7 +128,7 @@ impl Session {
         self.record.0.get(target).map(|outcome| outcome.ran).unwrap_or_default()
     }
 
-    /// The target that runs next: the one that has run least, of those that lack inputs. If only the total is too small, the
+    /// The target that runs next: among those that lack inputs, the one that has run least. If only the total is too small, the
     /// fastest one.
     fn next<'a>(&self, targets: &'a [String], running: &BTreeSet<&str>) -> Option<&'a str> {
         let free = || targets.iter().map(String::as_str).filter(|target| !running.contains(target));

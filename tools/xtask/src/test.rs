@@ -16,8 +16,8 @@ const DEMO_LIMIT: Duration = Duration::from_secs(900);
 const MUTATION_SECONDS: &str = "7";
 const RACE_SECONDS: u32 = 10;
 
-/// The words after SKIP that are no failure in CI: it has neither a GPU nor gigabytes for cuDNN, PyTorch and Keras, it does not
-/// check types of Python or start Ray, some tests are of machines without a tool that this one has, and containers often lack IPv6.
+/// Words after SKIP that are no failure in CI. CI has no GPU and no gigabytes for cuDNN, PyTorch and Keras, does not check
+/// types of Python or start Ray, has tools without which some tests would run, and often lacks IPv6 in containers.
 const MAY_LACK: [&str; 8] = [
     "no GPU",
     "no IPv6",
@@ -33,7 +33,7 @@ const MAY_LACK: [&str; 8] = [
 pub fn run() -> Result<(), Failure> {
     install::targets()?;
     let mut total = Total::default();
-    // Most of their builds share no folder with the workspace.
+    // Most builds of these threads share no folder with the workspace.
     let counted = shell::beside("icount", icount::build)?;
     let hosts = shell::beside("hosts", || {
         let mut total = Total::default();
@@ -42,7 +42,7 @@ pub fn run() -> Result<(), Failure> {
     })?;
     let book = shell::beside("book", book::run)?;
     let python = shell::beside("python", python::prepare)?;
-    // A failure is counted below, where the build is repeated.
+    // If this build fails, the failure is counted below, where the build is repeated.
     let _ = shell::run(
         "the workspace and its tests are built",
         cargo(".", &[&firmware::WORKSPACE_TESTS[..], &["--no-run"]].concat()),
@@ -84,7 +84,7 @@ pub fn run() -> Result<(), Failure> {
         total.firmware(counted);
     }
     total.absorb(others.join());
-    // Alone, because it measures time.
+    // This test runs alone, because it measures time.
     match install::browser() {
         Ok(()) => {
             let mut skipped = Vec::new();
@@ -109,8 +109,8 @@ pub fn hosts(race_seconds: u32) -> Result<u64, Failure> {
     Ok(total.passed)
 }
 
-/// The tests of functions over every f32, and of integers at every size, over an hour and of every network, of which the other
-/// tests take a sample. Returns how many have passed.
+/// The tests of functions over every f32, of integers of every size, and of integers over an hour and of every network. The
+/// usual tests take a sample of these. Returns how many have passed.
 pub fn every_input() -> Result<u64, Failure> {
     let mut total = Total::default();
     for (package, tests) in [("tidegate", &["--lib", "--test", "activation"][..]), ("tidegate-fused", &["--lib"])] {
@@ -148,7 +148,7 @@ struct Total {
     passed: u64,
     failed: u64,
     skipped: u64,
-    /// Tests among those that passed that have said SKIP.
+    /// Number of passed tests that have printed SKIP.
     pretended: u64,
     failures: Vec<Failure>,
 }
@@ -163,7 +163,7 @@ struct Output {
 }
 
 impl Output {
-    /// Whether to show a line: of tests that passed, only what they skip.
+    /// Whether to show a line: of the tests that passed, only the lines that say what they skip.
     fn is_shown(&mut self, line: &str) -> bool {
         if line == "successes:" {
             self.is_of_passed = true;
@@ -224,7 +224,7 @@ impl Total {
         self.check("microbit answers as recorded", || boards::microbit(false));
         self.check("microbit takes signed updates, and refuses others", updates::microbit);
         self.check("the demo of README runs to its end, firmware and all", demo);
-        // Last, because debug builds overwrite the others.
+        // This check is the last one, because debug builds overwrite the others.
         self.check("every firmware holds its image once in a debug build", || {
             firmware::build_debug()?;
             firmware::debug().try_for_each(|firmware| symbols::image_is_there_once(&firmware))
@@ -248,7 +248,7 @@ impl Total {
         }
     }
 
-    /// The tests of [`hosts()`]. A share of it, part of Miri's and of NEON's tests, takes minutes less.
+    /// The tests of [`hosts()`]. With `share`, only a part of Miri's and of NEON's tests runs, which saves minutes.
     fn hosts(&mut self, race_seconds: u32, share: bool) -> Result<(), Failure> {
         match install::nightly() {
             Ok(()) => {

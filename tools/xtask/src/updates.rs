@@ -70,7 +70,7 @@ impl Board {
         Ok(board)
     }
 
-    /// Presses the reset button. What is in the flash stays.
+    /// Presses the reset button. The flash keeps its contents.
     fn reset(&mut self) -> Result<(), Failure> {
         let failed = |error| format!("QEMU's monitor: {error}");
         let monitor = self.qemu.stdin.as_mut().expect("it was piped");
@@ -104,7 +104,7 @@ pub fn flash(line: &Path, folder: &Path, name: &str) -> Result<String, Failure> 
 /// Waits until a device listens.
 ///
 /// # Errors
-/// If none does in time.
+/// If no device listens in time.
 pub fn await_line(line: &Path) -> Result<(), Failure> {
     let start = Instant::now();
     while UnixStream::connect(line).is_err() {
@@ -118,7 +118,7 @@ pub fn await_line(line: &Path) -> Result<(), Failure> {
 
 impl Drop for Board {
     fn drop(&mut self) {
-        // It may have ended.
+        // QEMU may have ended already.
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
         let _ = fs::remove_file(&self.line);

@@ -12,7 +12,7 @@ use crate::{Failure, install};
 const FOLDER: &str = "tools/web";
 /// The runtime, in the folder of the package.
 const RUNTIME: &str = "tidegate.wasm";
-/// Seconds of the microphone in `cargo xtask test`, and otherwise. The bars are for the latter.
+/// Seconds of sound from the microphone in `cargo xtask test`, and in `cargo xtask web`. The bars are for the latter.
 const SHORT: u32 = 5;
 const LONG: u32 = 60;
 
@@ -66,7 +66,7 @@ pub fn run(pictures: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// As [`run`], with a command line tool that is built already, and for a moment of sound. Returns what the tests skip.
+/// Like [`run`], with an existing command line tool, and for a few seconds of sound. Returns what the tests skip.
 pub fn check() -> Result<Vec<String>, Failure> {
     build()?;
     test(SHORT, false)
@@ -99,7 +99,7 @@ fn build() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Links the functions of the library for C that the package calls. Others would only be downloaded.
+/// Links the functions of the library for C that the package calls. Other functions would only add to the download.
 fn runtime(to: &Path) -> Result<(), Failure> {
     let mut library = cargo(".", &["build", "--package", "tidegate-c", "--locked", "--profile", "wasm"]);
     library.args(["--target", install::BROWSER]);

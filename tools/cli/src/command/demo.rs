@@ -51,7 +51,7 @@ const SEED: u64 = 0;
 const IMAGES: [(Numeric, &str); 3] =
     [(Numeric::F32, "gru_s_f32.tgi"), (Numeric::F16, "gru_s_f16.tgi"), (Numeric::I8x16, "gru_s.tgi")];
 
-/// The steps of the demo, as far as they are done.
+/// The log of the demo: the steps that are done.
 struct Log<'a> {
     out: &'a mut dyn Write,
     /// For programs, everything is printed at the end.
@@ -200,7 +200,7 @@ fn hear(dir: &Path, images: &[ImageBuffer], clips: &[Clip], log: &mut Log<'_>) -
     Ok(heard)
 }
 
-/// The clone of the repository that has the current folder.
+/// The clone of the repository that contains the current folder.
 fn clone() -> Option<PathBuf> {
     let here = env::current_dir().ok()?;
     here.ancestors().find(|folder| folder.join(RECORD).is_file()).map(Path::to_owned)

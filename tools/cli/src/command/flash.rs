@@ -21,7 +21,7 @@ use super::keys::read;
 use super::{Failure, Outcome, shown};
 use link::Link;
 
-/// Time between two questions whether the device has tested its new model.
+/// Time between two requests for the result of the device's test of its new model.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Sends a signed image to a device over a serial port

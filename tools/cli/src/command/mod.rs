@@ -113,7 +113,7 @@ fn make_folder(folder: &Path) -> Outcome {
     fs::create_dir_all(folder).map_err(|error| Failure::of(folder, format!("cannot be created: {error}")))
 }
 
-/// Refuses a picture in another format than SVG.
+/// Refuses a picture in any format other than SVG.
 fn check_plot(plot: Option<&PathBuf>) -> Outcome {
     let Some(plot) = plot else { return Ok(()) };
     match plot.extension() {

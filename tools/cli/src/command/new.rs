@@ -61,7 +61,7 @@ pub struct Args {
     json: JsonArg,
 }
 
-/// Stack that a program is assumed to need, and flash for its code. The linker has the last word.
+/// Stack that a program is assumed to need, and flash for its code. Only the linker checks the real sizes.
 const STACK: usize = 8 << 10;
 const CODE: usize = 48 << 10;
 
@@ -136,7 +136,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-/// Whether a program is there.
+/// Whether a program can be started.
 fn runs(program: &str) -> bool {
     let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     version.is_ok_and(|status| status.success())
@@ -246,7 +246,7 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> Failure {
     move |error| Failure::of(path, format!("cannot be written: {error}"))
 }
 
-/// Writes the folder, or nothing.
+/// Writes the whole folder, or leaves nothing behind.
 fn write(folder: &Path, files: &[File]) -> Outcome {
     fs::create_dir(folder).map_err(failed(folder))?;
     let written = files.iter().try_for_each(|(name, content)| {
@@ -256,7 +256,7 @@ fn write(folder: &Path, files: &[File]) -> Outcome {
         fs::write(&path, content).map_err(failed(&path))
     });
     if written.is_err() {
-        // The first error says more than one about the remains.
+        // The error of the write is more useful than an error of this removal.
         let _ = fs::remove_dir_all(folder);
     }
     written

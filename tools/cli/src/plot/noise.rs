@@ -1,4 +1,4 @@
-//! A noisy sound, the sound that is left of it, and the gain between them.
+//! A noisy sound, the sound after noise suppression, and the gain between them.
 
 use std::path::Path;
 
@@ -17,9 +17,9 @@ pub struct Noise<'a> {
     pub sample_rate: u32,
     /// The sound that was given.
     pub noisy: &'a [i16],
-    /// The sound that is left.
+    /// The sound after noise suppression.
     pub clean: &'a [i16],
-    /// Samples that `clean` is late.
+    /// Delay of `clean` in samples.
     pub late: usize,
     /// Samples of one value of the gain.
     pub hop: usize,

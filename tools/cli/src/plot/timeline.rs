@@ -17,7 +17,7 @@ const SHOWN: f32 = 0.1;
 const ROW: f32 = 90.0;
 /// Maximum number of rows: an hour has rows of a minute and a half.
 const MOST_ROWS: f32 = 40.0;
-/// Seconds by which rows are longer than others.
+/// The length of rows is a multiple of this number of seconds, unless there is only one row.
 const ROUND: f32 = 30.0;
 /// Height of the line that explains the marks.
 const KEY: f32 = 20.0;

@@ -1,5 +1,5 @@
-//! Instructions of `Model::parse` for the images of LSTMs of two sizes, which grow with the length of an image and with
-//! nothing else.
+//! Instructions of `Model::parse` for the images of LSTMs of two sizes. The number may grow only with the length of an
+//! image.
 
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ use tidegate_update::{FRAME_BYTES, Frames};
 use super::port::Port;
 use crate::command::Failure;
 
-/// Time after which a request is repeated that a device answers at once.
+/// Time after which a request that the device answers at once is sent again.
 const SOON: Duration = Duration::from_secs(1);
 
 /// A line to a device.
@@ -34,17 +34,17 @@ impl Link {
         self.patience
     }
 
-    /// A failure of the device.
+    /// The error for a failure of the device.
     pub fn failed(&self, reason: impl std::fmt::Display) -> Failure {
         Failure::of(&self.path, reason)
     }
 
-    /// The failure of a device that answers another request.
+    /// The error for a device that answers another request than the one that was sent.
     pub fn confused(&self) -> Failure {
         self.failed("the device gives another answer than expected: reset it and try again")
     }
 
-    /// Asks until the answer comes. The notes before it go to `note`.
+    /// Sends a request until its answer arrives. Notes that arrive before the answer are passed to `note`.
     pub fn ask(
         &mut self,
         request: Request<'_>,
@@ -66,7 +66,7 @@ impl Link {
                     let Some((number, answer)) = self.frames.push(byte).and_then(Answer::decode) else { continue };
                     match answer.reply() {
                         Ok(answer) if number == self.number => return Ok(answer),
-                        // The answer to an earlier repetition.
+                        // A late answer to an earlier request that was repeated.
                         Ok(_) => {}
                         Err(text) => note(text)?,
                     }

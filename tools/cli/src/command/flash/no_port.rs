@@ -5,7 +5,7 @@ use std::io::Result;
 use std::path::Path;
 use std::time::Duration;
 
-/// There is none.
+/// A port that cannot exist.
 pub struct Port(Infallible);
 
 impl Port {

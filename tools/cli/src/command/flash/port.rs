@@ -79,7 +79,7 @@ impl Port {
     }
 }
 
-/// Bytes as they are, without flow control.
+/// Configures the port for raw bytes, without flow control.
 fn set_up(port: &OwnedFd, baud: u32) -> rustix::io::Result<()> {
     let mut settings = tcgetattr(port)?;
     settings.make_raw();

@@ -42,7 +42,7 @@ pub enum Machine {
         hal: &'static str,
         /// The template of `board.rs`.
         program: &'static str,
-        /// Where the HAL names the LED's pin.
+        /// The HAL's name of the LED's pin.
         led: &'static str,
         /// Flags of rustc beside the usual ones.
         link: &'static [&'static str],

@@ -71,7 +71,7 @@ fn folder(from: &str, to: &str) -> Vec<File> {
 /// Sections that a manifest needs outside of the workspace.
 const SECTIONS: [&str; 4] = ["[package]", "[lib]", "[features]", "[dependencies]"];
 
-/// A manifest without what only the workspace needs, and with the values that it takes from the workspace's.
+/// A manifest without the sections that only the workspace needs, and with the values inherited from the workspace.
 fn manifest(text: &str) -> String {
     let mut kept = String::new();
     let mut keeps = false;
