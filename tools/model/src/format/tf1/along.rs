@@ -1,5 +1,5 @@
-//! The time axis of an image, the geometry of a kernel along it, and whether a network looks ahead along it: whether it
-//! can run step by step or must process a window of its sequence as a whole.
+//! The time axis of an image, the geometry of a kernel along this axis, and whether a network looks ahead in time: such a
+//! network must process a window of its sequence as a whole, any other can run step by step.
 
 use super::sequence;
 use super::symbol::{Arena, At, Dim, Expr, Id, Kernel};

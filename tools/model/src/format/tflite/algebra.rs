@@ -2,7 +2,7 @@
 //! same form however a converter wrote it.
 //!
 //! The graph computes one step of one sequence: a value is a row, whose elements are in one dimension. In the body of a
-//! loop, a list is the outputs of all steps, of which a step writes its own.
+//! loop, a list holds the outputs of all steps, and each step writes its own row.
 
 mod rows;
 
@@ -29,7 +29,7 @@ pub(super) const MOST_WHOLE: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
     Is(i64),
-    /// The number of the current step plus this.
+    /// The number of the current step plus this offset.
     Turn(i64),
 }
 
@@ -52,7 +52,7 @@ pub enum Item {
         list: usize,
         value: Id,
     },
-    /// Whether the number of the step is below this.
+    /// Whether the number of the step is below this bound.
     Below(i64),
 }
 

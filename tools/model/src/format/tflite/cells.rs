@@ -24,7 +24,7 @@ pub struct Found {
 /// The cells of a graph that carry its states.
 #[derive(Default)]
 pub struct Cells {
-    /// By the tensors of their outputs.
+    /// The cells by the tensors of their outputs.
     pub found: BTreeMap<usize, Found>,
     /// States that are inputs and outputs, by their tensors.
     pub inputs: BTreeSet<usize>,
@@ -36,13 +36,13 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// Whether no output needs an operator.
+    /// Whether an operator is left out because no output of the graph needs it.
     pub fn leave_out(&self, operator: &Operator<'_>) -> bool {
         let needed = |needed: &BTreeSet<usize>| operator.outputs.iter().flatten().any(|output| needed.contains(output));
         !self.needed.as_ref().is_none_or(needed)
     }
 
-    /// An error of a graph that may have states as ports, with the option that says so.
+    /// An error of a graph that may have states as ports, with the option that declares them.
     pub fn explained(&self, error: ImportError) -> ImportError {
         let Some([input, output]) = &self.likely else { return error };
         match error {

@@ -1,8 +1,8 @@
 //! `WHILE`: a recurrent layer that a converter has written as a loop over time.
 //!
-//! A value of the loop is known by its next value in the body: a counter of the steps, a constant or the input sequence,
-//! which stay as they are, a state, or a list of which each step writes one row. The row that a step writes must be the
-//! output of a cell in the normal form, whose states are those of the loop; any other body is refused.
+//! A value of the loop has the meaning that its next value in the body shows: a counter of the steps, a constant or the
+//! input sequence, both unchanged, a state, or a list of which each step writes one row. The row that a step writes must
+//! be the output of a cell in the normal form, whose states are those of the loop; any other body is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ impl Reader<'_> {
             match (operator.op, operator.inputs.as_slice(), operator.outputs.as_slice()) {
                 ("VAR_HANDLE", [], &[Some(handle)]) => drop(handles.insert(handle, name_of(operator).map_err(named)?)),
                 ("READ_VARIABLE", &[Some(handle)], &[Some(value)]) => drop(reads.insert(value, handle)),
-                // A value that is replaced, such as that of a reset, is not the next call's.
+                // A value that is assigned a second time, such as that of a reset, is not the value of the next call.
                 ("ASSIGN_VARIABLE", &[Some(handle), Some(value)], []) => {
                     is_replaced |= assigned.insert(handle, value).is_some();
                 }
@@ -246,7 +246,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The outputs of all steps for the output of one.
+    /// The outputs of all steps, given the output of one step.
     fn of_step(&mut self, layers: &mut Layers, id: Id) -> Result<Value, Trouble> {
         let sequence = of_loop(&mut layers.arena, 0, id, layers.turns as i64, 0)?;
         let source = self.lower(layers, sequence, 0)?;

@@ -94,7 +94,7 @@ pub struct Reader<'a> {
     pub moments: BTreeMap<usize, Moment>,
     /// Zeros that convolutions add to the rows and columns of tensors, which their values lack.
     pub padded: BTreeMap<usize, [Around; 2]>,
-    /// Tensors that a layer in front of their operators computes already.
+    /// Tensors that an earlier layer already computes, so that their operators are skipped.
     pub folded: BTreeSet<usize>,
     /// States that are ports, and their cells.
     pub cells: Cells,
@@ -159,8 +159,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Imports the graph. `states` names the outputs that are the next values of inputs. `None` if it needs windows of
-    /// several layers, and therefore all of it in windows: a step ends at a window that is not full.
+    /// Imports the graph. `states` names the outputs that are the next values of inputs. `None` if several layers need windows,
+    /// so that the whole graph must run in windows: as a stream, a step would end at the first window that is not full.
     pub fn import(mut self, source: &str, states: &BTreeMap<String, String>) -> Result<Option<Imported>> {
         let len = self.model.main.operators.len();
         unsupported_if(len > MAX_NODES, format_args!("a graph of {len} operators, more than {MAX_NODES},"))?;

@@ -134,7 +134,7 @@ impl Reader<'_> {
             }
         }
         let activation = operator.activation()?;
-        // The interpreter leaves the memory of its result as it was.
+        // With this activation, the interpreter never writes the result: its memory keeps the old content.
         fail_if(activation == Activation::Identity, format_args!("attribute {FUSED} is NONE, which is not supported"))?;
         let layer = layer.activation("cell_activation", activation).activation("output_activation", activation);
         let source = self.network.add(layer, &[&x.source]);

@@ -9,10 +9,10 @@ use super::lower::{Reader, Trouble};
 use super::schema::{Operator, Type};
 use crate::format::refuse::fail_if;
 
-/// The places that the elements of tensors come from. A tensor that is not there computes its own elements.
+/// The places that the elements of tensors come from. A tensor without an entry has elements of its own.
 pub type Places = BTreeMap<usize, Rc<Vec<Place>>>;
 
-/// The elements of a tensor that move operators have computed, or its own.
+/// The places that the elements of a tensor come from; for a tensor without an entry, the elements themselves.
 fn elements(places: &Places, tensor: usize, shape: &[usize]) -> Rc<Vec<Place>> {
     let own = || Rc::new((0..shape.iter().product::<usize>()).map(|at| (tensor as u32, at as u32)).collect());
     places.get(&tensor).cloned().unwrap_or_else(own)
@@ -24,13 +24,13 @@ impl Reader<'_> {
         let mut places = Places::new();
         for operator in &self.model.main.operators {
             let moved = match self.moved(operator, &places) {
-                // Another reader refuses the operator if anything needs it.
+                // If an output needs this operator, the reader of the whole graph refuses it.
                 Err(Trouble::Reason(_)) => Vec::new(),
                 moved => moved?,
             };
             for (output, moved) in operator.outputs.iter().zip(moved) {
                 let Some(output) = *output else { continue };
-                // Its shape in the file may be another one.
+                // The file may state another shape.
                 if self.shape_of(output)?.iter().product::<usize>() == moved.len() {
                     places.insert(output, Rc::new(moved));
                 }

@@ -1,6 +1,6 @@
 //! The names of operators in TFLite's schema (`schema.fbs`, `BuiltinOperator`).
 
-/// Number of the operators that have a name of their own in the file.
+/// Number of custom operators, whose names the file states itself.
 pub const CUSTOM: i32 = 32;
 
 /// The name of the operator with this number.

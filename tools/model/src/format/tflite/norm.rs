@@ -10,7 +10,7 @@ use crate::format::layer::Layer;
 use crate::format::refuse::fail_if;
 
 impl Reader<'_> {
-    /// Reads an operator of a normalization. `None` if it is none.
+    /// Reads an operator of a normalization; `None` for any other operator.
     pub(super) fn normalization(&mut self, operator: &Operator<'_>) -> Result<Option<Vec<(usize, Value)>>, Trouble> {
         let known = |input: &Option<usize>| input.is_some_and(|input| self.moments.contains_key(&input));
         if !(operator.inputs.iter().any(known) || self.is_mean(operator)?) {

@@ -36,7 +36,7 @@ impl Reader<'_> {
         self.surrounded(x, around, shape)
     }
 
-    /// The output of a `PAD`, if convolutions that do not pad themselves are all that read it. They add the zeros.
+    /// The output of a `PAD` if only convolutions without padding of their own read it; these then add the zeros.
     fn only_read_by_convolutions(&self, operator: &Operator<'_>) -> Result<Option<usize>, Trouble> {
         let Some(output) = operator.outputs.first().copied().flatten() else { return Ok(None) };
         if self.model.main.outputs.contains(&output) {

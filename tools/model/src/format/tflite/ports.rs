@@ -1,7 +1,7 @@
 //! States that are inputs and outputs of a graph of one step, as those of DTLN: the cells that carry them.
 //!
-//! The elements of a state may be slices of one tensor. The graph says which elements of outputs are their next values.
-//! A slice that operators compute with is a state of a cell, if the cell's normal form has it so. Elements that no cell
+//! The elements of a state may be slices of one tensor. The graph shows which elements of outputs are their next values.
+//! A slice that operators compute with is a state of a cell if it is one in the cell's normal form. Elements that no cell
 //! carries are refused.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -62,7 +62,7 @@ impl Reader<'_> {
             all.len() == size
         };
         // A pair that no option names must be carried by gated cells: any layer of two inputs may look like a simple one.
-        // Pairs with alike names belong together, as those of h and c do.
+        // Pairs with similar names belong together, as those of h and c do.
         let alike = state_pairs::pairs(&inputs, &outputs, named, |_, _| false)?.len();
         let (alike, alone) = all.split_at(alike.min(all.len()));
         let alone = alone.iter().map(std::slice::from_ref);
@@ -130,7 +130,7 @@ impl Reader<'_> {
         }
         let main = &self.model.main;
         let mut algebra = Algebra::new(self.model, main, &mut budget);
-        // The number of the variable of each state. Several tensors may be the same elements.
+        // The number of the variable of each state. Several tensors may have the same elements.
         let mut states: BTreeMap<Vec<Place>, usize> = BTreeMap::new();
         let mut variables: Vec<Id> = Vec::new();
         let mut tensors: HashMap<Id, usize> = HashMap::new();
@@ -165,7 +165,7 @@ impl Reader<'_> {
                 algebra.items.insert(input, Item::Real(id));
                 tensors.entry(id).or_insert(input);
             }
-            // What the algebra does not know is an input of it.
+            // The outputs of an operator that the algebra does not know become inputs of the algebra.
             match algebra.read(operator) {
                 Err(Trouble::Whole(error @ ImportError::TooCostly(_))) => return Err(error),
                 Err(_) => {}

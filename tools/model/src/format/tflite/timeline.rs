@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::schema::Operator;
 use crate::format::network::Source;
 
-/// Rows of a stream up to its newest: `length` of them at each call, which has `hop` new ones.
+/// Rows of a stream up to its newest row: `length` rows at each call, of which `hop` are new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     /// The tensor whose rows are the stream.

@@ -1,4 +1,4 @@
-//! Operators that take rows apart and join them, and those of the lists of a loop.
+//! Operators that split and join rows, and operators on the lists of a loop.
 
 use super::{Algebra, Count, Item, Items, MOST_WHOLE};
 use crate::format::refuse::fail_if;
@@ -96,7 +96,7 @@ impl Algebra<'_, '_> {
         Ok(vec![Item::Real(self.part(x, &shape, begin.into_iter().zip(sizes))?)])
     }
 
-    /// Rows side by side, integers behind each other, or a list with the row of the current step.
+    /// Joins rows side by side or integers in order, or writes the row of the current step into a list.
     pub(super) fn concatenation(&mut self, operator: &Operator<'_>) -> Items {
         fail_if(operator.option(FUSED, 0_i8)? != 0, format_args!("attribute {FUSED} is not 0"))?;
         let axis = operator.option("axis", 0_i32)?;
