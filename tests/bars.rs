@@ -13,7 +13,7 @@ type Key = (String, String, String, String, u64);
 /// Sizes of the recorded layers.
 const SIZES: [u64; 4] = [16, 32, 64, 128];
 
-/// Instructions of a step of an LSTM with as many inputs as units, at most: core, numeric, layout, and a bar for each size.
+/// Maximum instructions of a step of an LSTM with as many inputs as units: core, numeric, layout, and a bar for each size.
 const LSTM: [(&str, &str, &str, [u64; 4]); 5] = [
     ("m0plus", "i8x16", "cortex-m0", [20_000, 62_000, 200_000, 720_000]),
     ("m3", "i8x16", "portable", [12_000, 33_000, 105_000, 370_000]),
@@ -22,22 +22,22 @@ const LSTM: [(&str, &str, &str, [u64; 4]); 5] = [
     ("m4f", "f32", "portable", [9_500, 33_000, 125_000, 480_000]),
 ];
 /// The same for TFLite's LSTM in `i8` on a Cortex-M4: 1.2 times CMSIS-NN's instructions for 16 and 32 units, and no more
-/// than CMSIS-NN's for 64 and 128 (docs/accuracy.md). CMSIS-NN takes its curves from tables, which have other bits.
+/// than CMSIS-NN's for 64 and 128 (docs/accuracy.md). CMSIS-NN reads its curves from tables, whose bits differ from ours.
 const TFLITE_LSTM_ON_M4: [u64; 4] = [17_186, 41_678, 98_519, 318_299];
 /// Instructions of a GRU, as a share of those of an LSTM.
 const GRU_OF_LSTM: f64 = 0.8;
-/// The same for a GRU of 16 units on a Cortex-M55, which misses that bar: the recorded ratio, rounded up, so that it does
-/// not grow. docs/integers.md derives why 0.8 cannot be reached.
+/// The same for a GRU of 16 units on a Cortex-M55, which misses that bar: the recorded ratio, rounded up, so that the ratio
+/// cannot grow. docs/integers.md derives why 0.8 cannot be reached.
 const SHORT_GRU_ON_M55: f64 = 0.95;
 /// Instructions in `i4x16`, as a share of those in `i8x16`, on a Cortex-M4.
 const NIBBLES_OF_BYTES: f64 = 1.3;
-/// The same for GRUs of 16 units, which miss that bar: the recorded ratios, rounded up, so that they do not grow.
+/// The same for GRUs of 16 units, which miss that bar: the recorded ratios, rounded up, so that they cannot grow.
 const NIBBLES_OF_SHORT_GRUS: f64 = 1.4;
-/// Instructions of parsing a KiB of an image of 128 units, as a share of those of 64 units, whose image has the same nodes
-/// and about a fourth of the bytes. A part that grows with the square of the length would give up to 4.
+/// Instructions of parsing a KiB of an image of 128 units, relative to a KiB of an image of 64 units, which has the same
+/// nodes and about a fourth of the bytes. A part that grows with the square of the length would give up to 4.
 const LONG_OF_SHORT_PARSE: f64 = 1.2;
-/// Instructions of parsing a KiB of an image, at most: 45 per byte, of which the checksum takes 6 to 10, and nibbles on a
-/// Cortex-M0+ the most.
+/// Maximum instructions of parsing a KiB of an image: 45 per byte. The checksum takes 6 to 10 of them; nibbles on a
+/// Cortex-M0+ take the most.
 const PARSE_PER_KIB: u64 = 45 * 1024;
 /// Code and tables of the integer LSTM on a Cortex-M4 in bytes, with engine, states and ports.
 const INTEGER_LSTM_BYTES: u64 = 5 * 1024;
@@ -129,7 +129,7 @@ fn slowly_parsed(record: &Value) -> Vec<String> {
 fn parsing_takes_instructions_in_proportion_to_the_length_of_an_image() {
     let record = record("icount.json");
     assert_eq!(slowly_parsed(&record), Vec::<String>::new());
-    // A planted record above a bar, or above both, is found.
+    // A planted record that exceeds one bar, or both, is found.
     for (factor, found) in [(2, 1), (5, 2)] {
         let mut planted = record.clone();
         let last = planted["parse"].as_array_mut().unwrap().last_mut().unwrap();
@@ -173,13 +173,13 @@ fn the_integer_lstm_holds_its_size() {
         let size = sizes.as_array().expect("there are sizes").iter().find(is_it).expect("it was measured");
         ["text_bytes", "rodata_bytes"].map(|part| size[part].as_u64().expect("bytes")).iter().sum::<u64>()
     };
-    // Without the start-up code and the printing, which the program without a model has too.
+    // Start-up code and printing do not count; the program without a model has them too.
     let lstm = bytes("hello_integer") - bytes("bare");
     assert!(lstm > 0 && lstm <= INTEGER_LSTM_BYTES, "{lstm}");
 }
 
 /// Code and tables of verifier and updater on a Cortex-M4 in bytes, beside the runtime that parses any image. The bar is 12
-/// KiB, which the verifier alone almost takes; this is the recorded size, rounded up, so that it does not grow.
+/// KiB, of which the verifier alone takes nearly all; this is the recorded size, rounded up, so that it cannot grow.
 const UPDATER_BYTES: u64 = 24 * 1024;
 
 #[test]
@@ -196,7 +196,7 @@ fn verifier_and_updater_hold_their_size() {
 
 /// Code and tables of the program `wake_word` in bytes, start-up and printing included, on Cortex-M.
 const WAKE_WORD_BYTES: u64 = 24 * 1024;
-/// The same on RV32, which misses that bar: the recorded size, rounded up, so that it does not grow.
+/// The same on RV32, which misses that bar: the recorded size, rounded up, so that it cannot grow.
 const WAKE_WORD_BYTES_ON_RV32: u64 = 24 * 1024 + 400;
 /// Instructions of a step of MLPerf Tiny's streaming wake word on a Cortex-M4, front end included.
 const MLPERF_INSTRUCTIONS: u64 = 300_000;

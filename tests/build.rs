@@ -21,7 +21,7 @@ fn main() -> Result<(), BufferTooSmall> {
     Ok(())
 }
 
-/// One dense layer whose weights count up from 0, so that a wrong byte shows.
+/// One dense layer whose weights count up from 0, so that a wrong byte changes the output.
 fn float() -> Result<Vec<u8>, BufferTooSmall> {
     let (input, output) = (444, 500);
     let bias = input * output * 4;

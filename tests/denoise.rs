@@ -1,5 +1,5 @@
-//! The recipes of DTLN and GTCRN: what their networks take, and the sound that is made of what they give, compared with
-//! the recorded values of their authors' files in ONNX Runtime. RNNoise's recipe is tested beside its importer.
+//! The recipes of DTLN and GTCRN: the inputs of their networks, and the sound made from their outputs, compared with the
+//! recorded values of their authors' files in ONNX Runtime. RNNoise's recipe is tested beside its importer.
 
 use std::collections::BTreeMap;
 use std::f64::consts::{PI, TAU};
@@ -47,7 +47,7 @@ fn snr(clean: &[f32], sound: &[f32]) -> f64 {
     10.0 * (power(&mut clean.iter().copied()) / noise).log10()
 }
 
-/// An error of 2^-24 for each of 9 stages of the FFT, and as much again for the other's.
+/// An error of 2^-24 for each of 9 stages of the FFT, and as much again for the FFT of the reference.
 fn of_fft(expected: &[f32]) -> f32 {
     18.0 * f32::EPSILON * worst(expected.iter().map(|x| x.abs()))
 }
@@ -82,7 +82,7 @@ fn dtln_s_first_network_takes_the_recorded_magnitudes_and_an_open_mask_gives_the
     assert!(again <= 1e-6, "{again:e}");
 }
 
-/// The mask of one bin removes that bin alone, the first and the last bin too.
+/// The mask of one bin removes that bin alone; the first and the last bin are covered too.
 #[test]
 fn dtln_s_mask_belongs_to_its_bin() {
     for bin in [0, 1, 100, 255, 256] {
@@ -114,7 +114,7 @@ fn packed(path: &Path, model: &Canonical) -> ImageBuffer {
     load::packed(path, model, Numeric::F32).unwrap()
 }
 
-/// Both networks as published: every recorded value, the sound, and the noise that is left of it; then in integers.
+/// Both networks as published: every recorded value, the sound, and the remaining noise; then in integers.
 #[test]
 fn dtln_removes_noise_as_its_authors_recorded() {
     if !data::is_whole() {
@@ -195,7 +195,7 @@ fn synthesized(spectra: &[f32]) -> Vec<f64> {
     sound
 }
 
-/// In place of the network: what it takes is the recorded input, and what it gives is the recorded output.
+/// Replaces the network: its input must be the recorded input, and its output is the recorded output.
 #[test]
 fn gtcrn_takes_the_recorded_spectra_and_its_own_become_sound() {
     let recorded = recorded();
@@ -204,7 +204,7 @@ fn gtcrn_takes_the_recorded_spectra_and_its_own_become_sound() {
     let mut memory = vec![0.0; Gtcrn::MEMORY_LEN];
     let mut stream = Gtcrn::new(&mut memory).unwrap();
     let (mut taken, mut found) = (Vec::new(), Vec::new());
-    // The first frame of the recording begins with the first sample; that of a stream ends with the first hop.
+    // The first frame of the recording begins with the first sample; the first frame of a stream ends with the first hop.
     for (hop, samples) in fractions(&noisy()).chunks(256).take(frames + 1).enumerate() {
         let mut step = |_: usize, input: &[f32], outputs: &mut [&mut [f32]]| {
             match hop.checked_sub(1) {
@@ -229,7 +229,7 @@ fn gtcrn_takes_the_recorded_spectra_and_its_own_become_sound() {
     assert!(found.len() == 256 * (frames + 1) && most <= 1e-6, "{most:e}");
 }
 
-/// A network that gives back what it takes, with a schedule.
+/// A network that returns its input, with a schedule.
 fn same(schedule: &str) -> Canonical {
     let json = format!(
         r#"{{"version": 1, "source": "", "inputs": [{{"name": "mix", "size": 514}}],

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folders of tests, the file that holds `worst` and `worse`, and the oracle, whose values have bounds.
+/// The folders of tests. The file that defines `worst` and `worse`, and the oracle, whose values have bounds, are exempt.
 const FOLDERS: [&str; 8] = [
     "tests",
     "core/tests",

@@ -42,8 +42,8 @@ fn line(head: &str, model: &Model<'_>, posteriors: &[f32]) -> String {
     })
 }
 
-/// The lines that the firmware prints for all clips as one stream: each decision, and the LED. `of` adds to the line of a
-/// decision and says which label is detected.
+/// The lines that the firmware prints for all clips as one stream: each decision, and the LED. `of` appends to the line of
+/// a decision and returns which label is detected.
 fn lines_of_stream(
     model: &Model<'_>,
     mfcc: &Mfcc<'_>,
@@ -79,7 +79,7 @@ fn lines(numeric: Numeric) -> Vec<String> {
     let labels: Vec<&str> = model.labels().collect();
     let (mut lines, mut stream) = (Vec::new(), Vec::new());
 
-    // Each clip alone: all its frames as one run from a zero state.
+    // Each clip is a run of its own over all its frames, from a zero state.
     let Schedule::Windows { frames, .. } = model.schedule() else { panic!("the spotter runs in windows") };
     for clip in &spotter.clips {
         let features = runner::features(mfcc, &clip.samples).unwrap();

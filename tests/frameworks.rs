@@ -29,7 +29,7 @@ fn folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = fs::read_dir(&samples)
         .expect("the samples are there")
         .map(|entry| entry.expect("the folder can be read").path())
-        // Graphs have their own tests: `tf1_graphs.rs`, `import_onnx.rs`, `import_tflite.rs`; so do `docs/attributes.rs`.
+        // `tf1_graphs.rs`, `import_onnx.rs`, `import_tflite.rs` and `docs/attributes.rs` read the other folders.
         .filter(|path| {
             path.is_dir() && !["attributes", "tf1_graph", "onnx", "tflite"].iter().any(|own| path.ends_with(own))
         })
@@ -108,7 +108,7 @@ fn models_of_frameworks_stay_accurate_in_integers() {
     assert!(held > 100 && far.is_empty(), "{}", far.join("\n"));
 }
 
-/// Weights show neither activations nor which outputs are used: a draft leaves them open, and is refused as it is.
+/// Weights show neither activations nor which outputs are used: a draft leaves these open, and is refused unchanged.
 #[test]
 fn a_draft_of_an_architecture_is_refused_until_it_is_completed_and_then_computes_the_outputs() {
     let mut seen = 0;

@@ -185,7 +185,7 @@ fn unknown_options_are_refused() {
         bad[44..48].copy_from_slice(&(15_u32 | 1 << bit).to_le_bytes());
         assert_eq!(Mfcc::parse(&bad).unwrap_err(), FrontEndError::Options { found: 15 | 1 << bit });
     }
-    // The energy is not for logarithms of mel bands.
+    // The energy is not available with logarithms of mel bands.
     let mut bad = good.clone();
     bad[44..48].copy_from_slice(&(15_u32 | 1 << 5).to_le_bytes());
     assert_eq!(Mfcc::parse(&bad).unwrap_err(), FrontEndError::LogMel);

@@ -44,7 +44,7 @@ fn file(name: &str) -> std::path::PathBuf {
     data::file(&format!("deployed/{name}"))
 }
 
-/// Recorded sounds: name, samples, and the integers that the model takes. In the repository, the start of one.
+/// Recorded sounds: name, samples, and the integers of the model's input. The repository has only the start of one.
 fn recorded() -> Vec<(&'static str, Vec<i16>, Vec<f32>)> {
     let mut tensors = read_tensors(&file("mlperf_streaming/reference.safetensors")).unwrap();
     let mut input = |name: &str| tensors.remove(name).unwrap().data;

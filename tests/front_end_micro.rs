@@ -33,7 +33,7 @@ fn features(section: &[u8], signal: &[i16], blocks: &[usize]) -> Vec<Vec<i16>> {
     frames(&mut front_end, signal, blocks, IntegerFrontEnd::push, IntegerFrontEnd::next)
 }
 
-/// The recorded stream and its raw features; in the repository, its start.
+/// The recorded stream and its raw features; the repository has only its start.
 fn recorded() -> (Vec<i16>, Vec<Vec<i16>>) {
     let file = |name: &str| data::file(&format!("deployed/micro_wake_word/{name}"));
     let (sound, tensors) =
@@ -120,7 +120,7 @@ fn every_bit_matches_the_twin() {
         let settings = settings(drawn);
         for port in [RAW, OKAY_NABU] {
             let bytes = section(&settings, port);
-            // The value whose absolute value wraps, where the window is 1.
+            // The absolute value of `i16::MIN` wraps. The click is in the middle of the window, where the window is 1.
             let mut click = vec![0; settings.window_len as usize];
             click[settings.window_len as usize / 2] = i16::MIN;
             let signals = signals(8 * settings.window_len as usize, rng);

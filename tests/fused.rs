@@ -176,7 +176,7 @@ fn lstm_gru_elman_and_layer_norm_have_kernels_with_every_option_but_an_initial_s
         let image = AlignedBytes::pack(&model, Numeric::F32);
         FusedModel::new(&image.model()).packed()
     };
-    // With one group. Dense layers and convolutions with more groups have no kernel.
+    // Grouped layers are left out: dense layers and convolutions with several groups have no kernel.
     let grouped = [CellKind::Dense, CellKind::Conv, CellKind::DepthwiseConv];
     for variant in packed().iter().filter(|variant| !grouped.contains(&variant.kind)) {
         assert_eq!(has_kernel(variant), [!variant.options.contains(&"initial")], "{}", variant.name());
@@ -395,7 +395,7 @@ fn the_scratch_and_the_state_of_another_model_are_refused() {
     assert!(pairs > 1636, "{pairs} pairs");
 }
 
-/// 1,000 dense layers over one matrix, as an image from elsewhere may have them; `unlike` in their sizes or not.
+/// 1,000 dense layers over one matrix, which our packer never writes. With `unlike`, the sizes of the layers differ.
 fn layers_over_one_matrix(unlike: bool) -> AlignedBytes {
     let mut image = Crafted::new(Numeric::F32, LayoutOfImage::Portable);
     image.weights = vec![0; 4 * 1000 * 1000 + 4 * 1000];

@@ -51,7 +51,7 @@ fn cells() -> Vec<Variant> {
     ]
 }
 
-/// The dense layer with each activation of its kernel, and with one that is a table.
+/// The dense layer with each activation of its kernel, and with an activation that is a table.
 fn dense() -> Vec<Variant> {
     let plain = Variant::plain("dense");
     let others = ["relu", "sigmoid", "tanh", "elu"].map(|name| {
@@ -70,7 +70,7 @@ fn extreme(rng: &mut Rng, size: usize) -> Vec<i16> {
         let shift = rng.below(16);
         x.push(((rng.bits() as i16) >> shift).max(-32767));
     }
-    // Steps that a mask skips.
+    // Every fifth step is masked.
     x.chunks_mut(size).skip(3).step_by(5).for_each(|x| x[size - 1] = 0);
     x
 }
@@ -194,8 +194,8 @@ fn f32_inputs_are_rounded_to_nearest_halves_away_from_zero() {
 fn cells_and_dense_layers_of_every_size_give_the_bits_of_the_reference() {
     let mut rng = Rng::new(1);
     let mut tried = 0;
-    // A third of the sizes for each variant, unless every size is asked for. Under emulation, where debug assertions are on,
-    // that would still take minutes.
+    // For each variant a third of the sizes, or every size if the environment asks for it. Under emulation, where debug
+    // assertions are on, a third would still take minutes.
     let every = if cfg!(debug_assertions) {
         11
     } else if std::env::var_os("TIDEGATE_EVERY_SIZE").is_some() {

@@ -172,7 +172,7 @@ fn image(rng: &mut Rng, model: &Canonical, numeric: Numeric) -> Option<AlignedBy
     pack_with(model, numeric, &ranges, Layout::Portable).ok().map(|bytes| AlignedBytes::new(&bytes))
 }
 
-/// All numerics that can hold the model, on every instruction set of this machine. Returns how many numerics there are.
+/// Runs all numerics that can hold the model, on every instruction set of this machine. Returns the number of numerics.
 fn hold_all(what: &str, model: &Canonical, rng: &mut Rng, schedule: Option<Schedule>, calls: usize) -> usize {
     let images: Vec<AlignedBytes> = Numeric::ALL.into_iter().filter_map(|numeric| image(rng, model, numeric)).collect();
     for image in &images {
@@ -306,7 +306,7 @@ fn a_refused_call_steps_nothing_and_names_the_stream() {
     let after = [a, d, c].map(|id| words(&mut pool.state(id).expect("it is live")));
     assert_eq!((&after[0], &after[2]), (&before[0], &before[2]));
     assert_ne!(after[1], before[1], "a joined stream starts at zero");
-    // A refused call leaves no marks behind.
+    // A refused call leaves no trace.
     assert!(pool.step(&[c, d, a], &[0.5; 6], &mut y).is_ok());
     assert_eq!(pool.step(&[], &[], &mut []), Ok(&[][..]));
 }

@@ -18,13 +18,13 @@ use tidegate_tests::random::Rng;
 
 use crate::fuzz_corpus::seeds as images;
 
-/// Bytes after their length.
+/// The length of some bytes, then the bytes.
 fn counted(bytes: &[u8]) -> Vec<u8> {
     let len = u16::try_from(bytes.len()).expect("seeds are short");
     [&len.to_le_bytes(), bytes].concat()
 }
 
-/// A corpus of these seeds, without recorded digests: the images have theirs.
+/// A corpus of these seeds, without recorded digests: the digests of the images are recorded already.
 fn corpus(target: &'static str, seeds: impl IntoIterator<Item = (String, Vec<u8>)>) -> Corpus {
     Corpus { target, seeds: seeds.into_iter().collect() }
 }
@@ -34,7 +34,7 @@ fn flagged(target: &'static str) -> Corpus {
     corpus(target, images().into_iter().map(|(name, image)| (name, [&[flag::SEAL], image.as_slice()].concat())))
 }
 
-/// Every seed of a target is accepted, unless `may_refuse` says that it is not for the target.
+/// Checks that a target accepts all of its seeds; `may_refuse` of them may be refused, because they are for other targets.
 fn passes(corpus: &Corpus, may_refuse: usize, body: impl Fn(&[u8]) -> bool) {
     corpus.write_inputs();
     let accepted = corpus.replay(&body);

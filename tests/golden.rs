@@ -40,7 +40,7 @@ fn every_golden_case_that_is_supported_passes() {
     println!("{passed} passed, {} failed, {} unsupported", failed.len(), unsupported.len());
     println!("{}: passed cases use {:.0} % of their tolerance at most", folder.display(), 100.0 * most);
     assert!(failed.is_empty(), "{} cases failed", failed.len());
-    // Cases elsewhere may be of cells that are not supported; those of the repository are not.
+    // Cases in `TIDEGATE_GOLDEN_DIR` may have cells that are not supported; cases in the repository may not.
     let is_elsewhere = std::env::var_os("TIDEGATE_GOLDEN_DIR").is_some();
     assert!(is_elsewhere || unsupported.is_empty(), "{} cases are not supported", unsupported.len());
     assert!(passed > 0, "no case in {} passed", folder.display());

@@ -23,8 +23,8 @@ const MODELS: [&str; 4] = ["Basic_LSTM_S", "LSTM_S", "GRU_S", "CRNN_S"];
 /// either side.
 const F32_CLIPS: usize = 3;
 const F16_CLIPS: usize = 8;
-/// Largest logit error in f32 from audio. TensorFlow's features differ from those of Tidegate in their last bits, its
-/// cells hardly at all.
+/// Largest logit error in f32 from audio. TensorFlow's features differ from Tidegate's in their last bits; its cells hardly
+/// differ at all.
 const FROM_AUDIO: f32 = 2e-3;
 const FROM_FEATURES: f32 = 1e-4;
 
@@ -129,8 +129,8 @@ fn clips_are_classified_as_tensorflow_classifies_them() {
         for (numeric, margin) in [(Numeric::F32, F32_CLIPS), (Numeric::F16, F16_CLIPS)] {
             let (image, margin) = (image(name, numeric), data::allowed(margin, 1680, clips));
             let model = image.model().unwrap();
-            // One clip in eight runs on the engine of a microcontroller, the others in less time on the fused kernels, which
-            // `fused.rs` compares with it.
+            // One clip in eight runs on the engine of a microcontroller, the others on the fused kernels. These are faster, and
+            // `fused.rs` compares them with that engine.
             let engines = [Engine::Scalar(model), Engine::fused(&model)];
             let engine = |clip: usize| &engines[usize::from(!clip.is_multiple_of(8))];
             let outcomes = in_parallel(clips, |clip| outcome(engine(clip), &clip_features[clip]));
@@ -206,7 +206,7 @@ fn a_windowed_stream_is_recognized_and_an_endless_state_is_not() {
         .zip(&data.truth)
         .map(|(sound, &truth)| ClipLen { label: data.labels[truth].clone(), len: sound.len() })
         .collect();
-    // Hours of sound take minutes with the engine of a microcontroller, which `fused.rs` compares with the fused kernels.
+    // Hours of sound would take minutes on the engine of a microcontroller, with which `fused.rs` compares the fused kernels.
     let windows = Engine::fused(&model);
     let endless = windows.endless();
     let mut runs: Vec<(u64, &str, &Engine<'_>)> = (0..5).map(|seed| (seed, "windows", &windows)).collect();

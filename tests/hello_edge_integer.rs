@@ -26,12 +26,12 @@ const MODELS: [&str; 4] = ["Basic_LSTM_S", "LSTM_S", "GRU_S", "CRNN_S"];
 const CALIBRATION: &str = include_str!("data/calibration.txt");
 /// The other clips of the whole data. The bars count them.
 const COUNTED: usize = 1584;
-/// By how many clips floats may differ from the record: a borderline clip may fall on either side.
+/// Number of clips by which floats may differ from the record: a borderline clip may fall on either side.
 const F32_CLIPS: u64 = 3;
-/// By how many clips an image that was calibrated without data may be worse than f32.
+/// Number of clips by which an image that was calibrated without data may be worse than f32.
 const WITHOUT_DATA: usize = 20;
-/// For each numeric: by how many clips it may be worse than f32, and the percentage of decisions that may differ from
-/// those of f32.
+/// For each numeric, the number of clips by which it may be worse than f32, and the percentage of decisions that may differ
+/// from those of f32.
 const BARS: [(Numeric, usize, usize); 2] = [(Numeric::I8x16, 6, 3), (Numeric::I4x16, 30, 100)];
 
 struct Data {
@@ -101,7 +101,7 @@ fn integer_decisions_match_those_of_floats() {
         let bare = load::packed(Path::new(name), &canonical, Numeric::I8x16).unwrap();
         let bare = bare.model().unwrap();
         let heard = data.features(&bare);
-        // The fused kernels have the integers' bits, which are compared below, in less time.
+        // The fused kernels are faster and have the bits of the integer engine; the comparison is below.
         let decisions = |model: &Model<'_>, heard: &[Vec<f32>]| {
             let engine = Engine::fused(model);
             in_parallel(data.clips.len(), |clip| decide(&engine, &heard[clip]))
@@ -179,8 +179,8 @@ fn integer_decisions_match_those_of_floats() {
 /// Largest share of saturated values in a layer's outputs over an hour: one in 2,000. Cell states must not saturate at
 /// all. This is a requirement that was set after the first figures.
 const MOST_SATURATED: f64 = 5e-4;
-/// The same with a part of the data, times the calibration clips. The share of values beyond the greatest of `n` is about
-/// `1 / n` on average and has the same standard deviation; three of these are added.
+/// The limit with a part of the data. The share of values beyond the greatest of `n` calibration values is about `1 / n` on
+/// average, with the same standard deviation; the limit allows for three of these.
 const MOST_SATURATED_IN_PART: f64 = 4.0 * 96.0 * MOST_SATURATED;
 /// Name and cell clip. LSTM_S and Basic_LSTM_S were trained on single seconds, and their cells accumulate: in f32 the
 /// cell state of LSTM_S grows to 60,000 in an hour. The clip keeps it to the range of its windows.
@@ -191,9 +191,9 @@ const ENDLESS: [(&str, Option<f32>); 3] = [("GRU_S", None), ("LSTM_S", Some(30.0
 /// holds for all of it and for each ten minutes. The test of every step below finds even smaller biases.
 const MOST_OF_ROUNDING: f64 = std::f64::consts::SQRT_2;
 
-/// Clips in the stream of an endless state, at least. A part of the data has fewer, so all of them pass more than once.
+/// Minimum number of clips in the stream of an endless state. A part of the data has fewer, so its clips pass repeatedly.
 const STREAMED: usize = 400;
-/// Every pass begins this many samples later in each clip than the previous one: its frames, and so its roundings, differ.
+/// Each pass starts this many samples later in each clip than the previous pass, so that frames and roundings differ.
 const LATER: usize = 101;
 
 /// A model with one endless state, and an hour of sound for it, or a quarter of it with a part of the data.
@@ -377,8 +377,8 @@ impl Errors {
 
 /// Computes each step of an hour twice from the integers' state: in integers, and without roundings. If the mean
 /// difference were not zero, it would accumulate in the state. Parts of two seconds, a clip and the noise behind it,
-/// have independent roundings; within a part all errors may have the same sign. Of a whole hour, a quarter is computed, unless
-/// the environment variable `TIDEGATE_LONG` is set, as `cargo xtask soak` does.
+/// have independent roundings; within a part all errors may have the same sign. With the whole data, only a quarter of the
+/// hour is computed, unless the environment variable `TIDEGATE_LONG` is set, as `cargo xtask soak` does.
 #[test]
 fn no_rounding_is_biased_over_an_hour_of_one_state() {
     let Some(data) = data("no_rounding_is_biased_over_an_hour_of_one_state") else { return };

@@ -14,7 +14,7 @@ use tidegate_tests::hostile::{self, Hostile};
 /// Bytes in use, and the most since the last reset, over all threads.
 static USED: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
-/// One file at a time.
+/// Ensures that only one file is read at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
 struct Counting;
@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.dealloc(at, layout) }
     }
 
-    // A grown block counts as one of the new size: the system moves its pages.
+    // A grown block counts only with its new size: the system moves its pages.
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         USED.fetch_sub(layout.size(), Relaxed);
         add(size);

@@ -173,7 +173,7 @@ fn an_amplifier_of_neural_amp_modeler_starts_from_its_initial_states() {
     let imported = import(&bytes).unwrap();
     assert_eq!(imported.notes, ["it was trained for 48000 samples a second"]);
     equal("lstm.nam", &outputs(&imported.model, &input), &amplifier(&json, &input));
-    // Every window starts from them again.
+    // Every window starts from the initial states again.
     let mut windows = imported.model;
     windows.architecture.schedule = Schedule::Windows { frames: 5, every: 5 };
     let ends = outputs(&windows, &input[..20]);

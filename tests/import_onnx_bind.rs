@@ -202,7 +202,7 @@ fn the_chunks_of_silero_s_versions_are_assumed_by_their_inputs() {
         let (imported, _) = import(units, &[None, None], "stateN").unwrap();
         let note = format!("input \"input\" is assumed to be [1, {samples}]");
         assert!(imported.notes.iter().any(|of| of.contains(&note)), "{:?}", imported.notes);
-        // Other networks with inputs of these names: another number of units, features, no output of the state.
+        // Other networks with inputs of these names: another number of units, features, or no output for the state.
         import(100, &[None, None], "stateN").expect_err("its shape is open");
         import(units, &[None, None, Some(40)], "stateN").expect_err("its shape is open");
         if rate.is_none() {

@@ -68,7 +68,7 @@ fn files_elsewhere_and_parts_that_do_not_exist_are_refused() {
         let line = import::line(&imported(folder.path(), &apart(entries)).unwrap_err(), 512);
         assert!(line.contains(reason) && line.contains(r#"initializer "W""#), "{reason:?} is not in: {line}");
     }
-    // Bytes have no folder.
+    // Bytes without a path have no folder.
     let error = open(&apart(&[("location", "w.data")]), "x.onnx", &ALONE).expect_err("it must be refused");
     assert!(import::line(&error, 512).contains(r#"the file "w.data""#));
 }
@@ -155,9 +155,9 @@ fn moved_elements_take_no_weights() {
         nodes.map(|node| of(&node.name)).sum()
     };
     assert_eq!(weights(&["slice", "identity", "merge", "activation"]), 0);
-    // Reflected edges of the samples and of the means: 72 and 15 positions; the level is subtracted from 72 values.
+    // Reflected edges of the samples and of the means take 72 and 15 positions; the level is subtracted from 72 values.
     assert_eq!(weights(&["gather"]), 72 + 15 + 72);
-    // Means over 9 bins, 9 frames and 2 frames, each with a bias or without, are the only products that the graph does
-    // not have.
+    // The graph lacks only these products: means over 9 bins, 9 frames and 2 frames, each with or without a
+    // bias.
     assert!((9 + 9 + 2..9 + 9 + 2 + 3).contains(&weights(&["dense"])));
 }

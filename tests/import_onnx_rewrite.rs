@@ -135,7 +135,7 @@ fn the_operators_of_an_lstm_become_an_lstm_that_carries_its_state() {
     }
 }
 
-/// As PyTorch exports an `LSTMCell`.
+/// The operators as PyTorch exports an `LSTMCell`.
 #[test]
 fn the_products_of_an_lstm_may_be_gemms() {
     let x = values(5 * INPUTS, 0.9);
@@ -159,7 +159,7 @@ fn the_products_of_an_lstm_may_be_gemms() {
     let expected = expected([0, 1, 2, 3], &x);
     assert_eq!(outputs["y"].data.len(), expected.len());
     assert!(worst(outputs["y"].data.iter().zip(expected).map(|(&got, y)| (f64::from(got) - y).abs())) <= 1e-6);
-    // A Gemm that also scales is no part of a cell.
+    // A Gemm that also scales is not part of a cell.
     let mut graph = gemm(0);
     graph.initializer.push(tensor("Wt", &[INPUTS, columns], of_x));
     let alpha = AttributeProto { name: "alpha".into(), f: 0.5, kind: 1, ..AttributeProto::default() };

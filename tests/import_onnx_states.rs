@@ -158,7 +158,7 @@ fn a_state_is_fed_back_by_its_name_or_by_the_flag_that_the_error_proposes() {
     assert!(error.ends_with(r#"if "result" is its next value, run with --state memory=result"#), "{error}");
     let given = outputs(&file, &state("memory", "result"), &inputs).1.unwrap();
     near(&given["result"], &expected[STEPS - 1]);
-    // A tensor in the shape of the graph is the first value, one with steps has the value of every step.
+    // A tensor with the shape in the graph is the first value; a tensor with steps has the value of every step.
     let mut begun = inputs.clone();
     begun.extend([tensor("memory", &[1, 3], vec![0.5, -0.25, 1.0])]);
     let given = outputs(&file, &state("memory", "result"), &begun).1.unwrap();
@@ -199,7 +199,7 @@ fn a_state_that_never_ends_or_never_changes_is_an_input_and_an_output() {
     assert_eq!(given["y"].data, [1.0, 2.0, 2.0, 1.0, 1.0, 2.0]);
 }
 
-/// Three caches: convolutions along time, gated recurrent units, and those of each of 33 frequencies.
+/// Three kinds of caches: of convolutions along time, of gated recurrent units, and of the units of each of 33 frequencies.
 #[test]
 fn gtcrn_matches_onnx_runtime_over_300_frames() {
     if !data::is_whole() {
@@ -282,7 +282,7 @@ fn an_lstm_starts_from_the_defaults_of_its_states() {
             let off = worst(found[name].data.iter().zip(&expected[name].data).map(|(a, b)| (a - b).abs()));
             assert!(off <= 1e-7, "{name}: {off:e}");
         }
-        // The network has no place for another start.
+        // The network cannot store another start.
         let given: Tensors = [x.clone(), tensor("h", &[1, 1, 3], vec![0.0; 3])].into();
         let (_, refused) = outputs(&stepping("LSTM", 4, defaults(), false), &ALONE, &steps(given));
         assert!(refused.unwrap_err().contains(r#"the default of "h": leave it out"#));

@@ -437,7 +437,7 @@ fn denoised(samples: &[i16], block: usize) -> Audio {
     sound(&denoise(Recipe::Rnnoise, &engines, samples.chunks(block), |_, _, _| ()).unwrap(), Recipe::Rnnoise)
 }
 
-/// RNNoise's own program leaves out the frame that is not complete at the end.
+/// RNNoise's own program drops the incomplete frame at the end.
 #[test]
 fn the_recipe_removes_noise_from_a_clip_as_rnnoise_does() {
     let (noisy, clean) = (heard("noisy.wav"), heard("clean.wav"));
@@ -463,8 +463,8 @@ fn blocks_of_any_length_give_the_same_sound_with_as_many_samples() {
     assert_eq!(denoised(&noisy[..5], 5).samples.len(), 5);
 }
 
-/// Frame by frame beside the nnnoiseless crate, whose features the recipe uses and which has its own RNNoise network,
-/// and beside the f64 network with the same features.
+/// Compares frame by frame with the nnnoiseless crate, which provides the features of the recipe and has its own RNNoise
+/// network, and with the f64 network on the same features.
 #[test]
 fn gains_voice_and_sound_match_those_of_nnnoiseless() {
     let noisy: Vec<f32> = heard("noisy.wav").into_iter().map(f32::from).collect();

@@ -145,7 +145,7 @@ fn corpus() -> Corpus {
     };
     seeds.insert("guitarml_json".to_owned(), seed(0, b"", &small("gru8_ts9_pytorch.json")));
     let mut amplifier: Json = serde_json::from_slice(&small("lstm.nam")).unwrap();
-    // Its initial states.
+    // The initial states of the LSTM.
     (60..66).for_each(|k| amplifier["weights"][k] = json!(0.0));
     seeds.insert("nam".to_owned(), seed(0, b"", &serde_json::to_vec(&amplifier).unwrap()));
     Corpus { target: "import_rtneural", seeds }

@@ -58,7 +58,7 @@ fn pixel(value: u8) -> i8 {
     (i16::from(value) - 128) as i8
 }
 
-/// Compares the number of digits that are told correctly with the zoo's. `outputs` has those of each digit.
+/// Compares the number of digits that are recognized correctly with the zoo's. `outputs` has the scores of each image.
 fn digits_are_those_of_the_zoo<T: PartialOrd + Copy>(name: &str, outputs: &[T]) {
     let labels = fs::read(data::file("mnist/labels_2000_u8.bin")).unwrap();
     let told =
@@ -126,7 +126,7 @@ fn cases(integer: bool) -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/tflite");
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let names = files.filter_map(|name| name.strip_suffix(".in.safetensors").map(str::to_owned));
-    // Those with other names have tests of their own in `import_tflite_cells.rs`.
+    // Cases with other names have tests of their own in `import_tflite_cells.rs`.
     let kind = |name: &String| !name.starts_with("hybrid") && !name.starts_with("states");
     let mut names: Vec<String> = names.filter(kind).filter(|name| name.starts_with("float") != integer).collect();
     names.sort();

@@ -133,7 +133,7 @@ fn the_interpreter_is_within_the_bound_of_the_oracle() {
                 let far = (f64::from(value) - y.value).abs();
                 let bound = 2.0 * y.error + 4.0 * f64::from(f32::EPSILON) * y.value.abs();
                 assert!(far <= bound, "{name}: {far:e} > {bound:e}");
-                // A wider bound would show nothing.
+                // A looser bound would prove nothing.
                 assert!(bound <= 0.1 * peak, "{name}: a bound of {bound:e} for outputs up to {peak:e}");
                 values += 1;
             }
@@ -153,7 +153,7 @@ fn states_of_equal_shape_without_names_are_fed_back_by_option_only() {
     let refused = |states: &[(&str, &str)]| import::line(&import(states).map(drop).expect_err("it is refused"), 2048);
     let text = refused(&[]);
     assert!(text.contains("give --state in_h0=output_") && text.contains("name every state"), "{text}");
-    // By the names of the signature, and by those of the tensors.
+    // States are named by the signature's names, and by the tensors' names.
     for names in [
         [("in_h0", "output_1"), ("in_c0", "output_2")],
         [
@@ -168,7 +168,7 @@ fn states_of_equal_shape_without_names_are_fed_back_by_option_only() {
     }
     let swapped = refused(&[("in_h0", "output_2"), ("in_c0", "output_1")]);
     assert!(swapped.contains("no known recurrent cell carries the state \"in_c0\""), "{swapped}");
-    // One of them leaves only one place for the other.
+    // One named state leaves only one possible partner for the other.
     let model = import(&[("in_h0", "output_1")]).unwrap_or_else(|error| panic!("{error}")).model;
     assert!(far_from_recorded("states_lstm", &model) <= TOLERANCE);
     let other = refused(&[("in_h0", "output_0")]);
@@ -232,8 +232,8 @@ fn loops_that_are_no_cells_are_refused_with_node_and_operator() {
     }
 }
 
-/// The step of a row of floats on 8 bits: that of its range, which has 0. Rounding to it is off by half a step at most,
-/// and rounding its zero point by another half.
+/// The quantization step of a row of floats on 8 bits: that of its range, extended to 0. Rounding a value is off by half a
+/// step at most, and rounding the zero point by another half.
 fn step_of(row: impl Iterator<Item = f64> + Clone) -> f64 {
     (worst(row.clone()) + worst(row.map(|x| -x))) / 255.0
 }

@@ -107,7 +107,7 @@ fn mlperf_streaming_wake_word_steps_frame_by_frame_with_the_bits_of_its_windows(
 }
 
 const WAKE_WORDS: &str = "deployed/micro_wake_word";
-/// The models with the first in the repository too, and the number of frames for each output.
+/// The models, of which the first ones are in the repository too, and the number of frames for each output.
 const MODELS: [(&str, usize); 12] = [
     ("okay_nabu", 1),
     ("v2/okay_nabu", 3),
@@ -136,10 +136,10 @@ fn frames(model: &Canonical) -> Vec<i8> {
     features.data.iter().map(|raw| integer(raw).clamp(-128, 127) as i8).collect()
 }
 
-/// Each step is a frame. The models of version 2 have an output at every third.
+/// Each step is a frame. The models of version 2 have an output at every third step.
 #[test]
 fn micro_wake_word_models_match_litert_at_every_step() {
-    // In the repository the stream begins later, so its first outputs depend on frames that are not there.
+    // In the repository the stream begins later, so its first outputs depend on frames that are missing there.
     let (models, unknown) = if data::is_whole() { (&MODELS[..], 0) } else { (&MODELS[..2], 210) };
     for &(name, hop) in models {
         let model = model(&format!("{WAKE_WORDS}/{name}.tflite"));
@@ -166,7 +166,7 @@ fn micro_wake_word_models_match_litert_at_every_step() {
     }
 }
 
-/// A state that is saved in the middle of a group of three frames goes on where it was.
+/// A state that is saved in the middle of a group of three frames continues at the same place.
 #[test]
 fn a_wake_word_goes_on_from_a_saved_state() {
     let model = model(&format!("{WAKE_WORDS}/v2/okay_nabu.tflite"));

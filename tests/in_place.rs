@@ -1,5 +1,5 @@
-//! Windows that are computed in place, by the layer that reads them: the same bits at the same steps as a window and a
-//! layer behind it.
+//! Windows that are computed in place, by the layer that reads them: they give the same bits at the same steps as a window
+//! followed by a layer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,12 +19,12 @@ use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::network::{activated, drawn, node, reading, with};
 use tidegate_tests::random::{Draw, Rng, port};
 
-/// A window of `size` features and a layer over it, of a random kind with `units` units where it has a choice.
+/// A window of `size` features and a layer over it. The kind is random; layers with a free number of units have `units`.
 fn windowed(rng: &mut Rng, index: usize, from: &str, size: usize, units: usize) -> [Node; 2] {
     let (window, layer) = (format!("w{index}"), format!("l{index}"));
     let length = rng.pick(&[1, 2, 3, 5, 8, 11]);
     let prefill = rng.pick(&[0, length / 2, length - 1]);
-    // A stride of three steps, seldom.
+    // A stride of three steps is rare.
     let hop = if rng.below(5) == 0 { 3 } else { 1 };
     let rows = length * size;
     let extents = [("length", length), ("hop", hop), ("prefill", prefill)];
@@ -62,7 +62,7 @@ impl Value for i16 {
     }
 }
 
-/// Outputs with the steps that they come at, in a stream that is saved and restored in its middle.
+/// The outputs and the steps at which they occur, in a stream that is saved and restored in its middle.
 fn stepped<P: Value>(image: &AlignedBytes, input: &[P]) -> Vec<(usize, Vec<P>)> {
     let model = image.model();
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![u32::MAX; model.scratch_words()]);
@@ -98,7 +98,7 @@ fn windows_in_place_have_the_same_bits_in_floats() {
             let [window, layer] = windowed(&mut rng, index, &from, size, units);
             (from, size) = (layer.name.clone(), layer.output_size);
             nodes.extend([window, if rng.below(2) == 0 { activated(layer, "relu") } else { layer }]);
-            // A layer with a state of its own steps only behind whole windows.
+            // A layer with a state of its own steps only after whole windows.
             if rng.below(3) == 0 {
                 nodes.push(node(&format!("g{index}"), "gru", &from, [size, 3, 3], &[]));
                 (from, size) = (format!("g{index}"), 3);
@@ -313,7 +313,7 @@ fn a_wrong_record_of_a_layer_over_a_window_is_refused() {
     assert_eq!(with(field::STATE_ELEMENTS.start, 5), memory);
 }
 
-/// A layer that is limited to more than 256 values, as no importer makes one, does not fit the bytes of a window.
+/// A layer whose limits allow more than 256 values, which no importer makes, does not fit the bytes of a window.
 #[test]
 fn a_window_of_values_beyond_a_byte_stays() {
     for (limits, windows) in [([-128, 127], 0), ([-129, 127], 1), ([-128, 128], 1)] {
@@ -323,7 +323,7 @@ fn a_window_of_values_beyond_a_byte_stays() {
         whole.layer(&mut rng, node("a", "dense", "in", [3, 4, 4], &[]), 3, 0);
         let numbers = [("least", limits[0]), ("most", limits[1])].map(|(name, limit)| (name.to_owned(), limit));
         whole.integers.get_mut("a").unwrap().numbers = numbers.into();
-        // A slice moves the values, so its window has them too.
+        // A slice moves the values, so its window has them as well.
         whole.nodes.push(node("s", "slice", "a", [4, 2, 2], &[("row", 4), ("first", 1)]));
         whole.nodes.push(node("w", "window", "s", [2, 6, 6], &[("length", 3)]));
         whole.layer(&mut rng, node("l", "dense", "w", [6, 4, 4], &[]), 6, 0);

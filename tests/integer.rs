@@ -204,8 +204,8 @@ fn every_cell_matches_its_twin_in_every_layout() {
     let mut rng = Rng::new(1);
     let (mut seen, mut refused) = (std::collections::BTreeMap::new(), 0);
     for (at, variant) in variants().enumerate() {
-        // A third of the pairs, with each size as input and as width, unless every pair is asked for. The others are drawn too,
-        // so that each pair has the same network in both cases.
+        // A third of the pairs, with each size as input and as width, or every pair if `TIDEGATE_EVERY_SIZE` is set. The other
+        // pairs are drawn too, so that each pair has the same network in both cases.
         let every = std::env::var_os("TIDEGATE_EVERY_SIZE").is_some();
         let pairs = (0..SIZES.len()).flat_map(|input| (0..SIZES.len()).map(move |hidden| [input, hidden]));
         for [at_input, at_hidden] in pairs {

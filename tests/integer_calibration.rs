@@ -37,7 +37,7 @@ fn compared(image: &Model<'_>, model: &Canonical, input: &[f32]) -> Comparison {
     comparison
 }
 
-/// The lower signal-to-noise ratio at the output of the two ways to use the halves of an input.
+/// The lower signal-to-noise ratio at the output, of calibrating on the first half of an input and on the second.
 fn across_halves(model: &Canonical, input: &[f32]) -> f64 {
     let size = model.architecture.inputs[0].size;
     let halves = input.split_at(input.len() / size / 2 * size);
@@ -89,7 +89,7 @@ fn silero_holds_on_the_other_half_of_its_recording() {
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/silero_vad/silero_vad_16k_op15.onnx");
     let model = load::canonical(&shipped, &settings).unwrap().model;
     let samples = read_audio_at(&data::file("silero_vad/test.wav"), 16_000).unwrap().samples;
-    // Chunks of 512 samples behind the last 64 of the previous chunk.
+    // Each chunk of 512 samples follows the last 64 samples of the previous chunk.
     let samples: Vec<f32> = std::iter::repeat_n(0, 64).chain(samples).map(|x| f32::from(x) / 32_768.0).collect();
     let input: Vec<f32> = samples.windows(576).step_by(512).flatten().copied().collect();
     let snr = across_halves(&model, &input);
@@ -121,7 +121,7 @@ fn silero_holds_in_integers_at_8_khz() {
     let settings = Settings { binds: vec![("sr".to_owned(), "8000".into())], ..Settings::default() };
     let model = load::canonical(&data::file("deployed/silero/silero_vad.onnx"), &settings).unwrap().model;
     let samples = &read_tensors(&data::file("deployed/reference.safetensors")).unwrap()["silero/samples_8000"].data;
-    // Chunks of 256 samples behind the last 32 of the previous chunk.
+    // Each chunk of 256 samples follows the last 32 samples of the previous chunk.
     let samples = [&[0.0; 32], samples.as_slice()].concat();
     let input: Vec<f32> = samples.windows(288).step_by(256).flatten().copied().collect();
     let (calibration, other) = input.split_at(CALIBRATION * 288);
@@ -202,13 +202,13 @@ fn a_layer_that_is_kept_has_weights_of_sixteen_bits() {
     assert_eq!(options(&wide.model().unwrap(), CellKind::Lstm) >> WIDE & 1, 1);
     let at_least = Goal { at_least: Some(eight + 3.0), ..Goal::default() };
     assert!(ratio(&packed(&model, &input, &at_least)) >= eight + 3.0);
-    // Nothing fits into a budget that the image with 8 bits takes whole.
+    // The budget is the size of the image with 8 bits, so no wider weights fit.
     let budget = Goal { at_least: Some(120.0), budget: Some(narrow.bytes().len()), ..Goal::default() };
     assert_eq!(packed(&model, &input, &budget).bytes().len(), narrow.bytes().len());
 }
 
-/// Few inputs are far greater than the others, and saturate the gates; few weights are far greater than the others. Rounding
-/// that knows the values keeps the weights that matter.
+/// A few inputs are far greater than the others and saturate the gates; a few weights are far greater than the others.
+/// Rounding that accounts for the values keeps the weights that matter.
 #[test]
 fn weights_are_rounded_by_the_values_that_they_multiply() {
     let (features, units) = (8, 6);
@@ -266,7 +266,7 @@ fn a_magnitude_is_as_precise_as_its_parts() {
         2.0_f64.sqrt() * f64::from(ranges.of("in")) * 1.05 / 65_534.0 + f64::from(ranges.of("root")) * 1.05 / 65_534.0;
     println!("a magnitude: worst error {worst:e}, bound {bound:e}");
     assert!(worst <= bound, "{worst:e} {bound:e}");
-    // A product of two values, and squares that something else reads, stay.
+    // A product of two values stays a product, and squares stay if another node reads them.
     let mut other = nodes.clone();
     other.architecture.nodes[1].inputs = vec!["parts".to_owned()];
     other.architecture.nodes[1].input_size = 2 * size;
@@ -287,8 +287,8 @@ fn rnnoise_holds_on_the_other_half_of_its_recording() {
     assert!(snr >= 45.0, "{snr}");
 }
 
-/// A root near zero keeps its relative precision. What is left is the step of 16 bits: half a step of the input, which the root
-/// halves, half a step of the output, and the straight lines between the values of the table.
+/// A root near zero keeps its relative precision. The remaining error is that of 16 bits: half a step of the input, which the
+/// root halves, half a step of the output, and the straight lines between the values of the table.
 #[test]
 fn a_root_is_precise_near_zero() {
     let root = activated(node("y", "activation", "in", [4, 4, 4], &[]), "sqrt");
@@ -318,8 +318,8 @@ fn a_root_is_precise_near_zero() {
     println!("sqrt: relative error at most {:.2} % from 1/1,000 of the range up", 100.0 * worst);
 }
 
-/// Weights of RNNoise keep the values of their file. In a row with -128 / 256, which 8 bits do not hold, another grid may have
-/// the smaller error; otherwise it becomes -127 / 256.
+/// Weights of RNNoise keep the values of their file. A row with -128 / 256, which does not fit 8 bits, may have a smaller error
+/// on another grid; otherwise this weight becomes -127 / 256.
 #[test]
 fn weights_that_were_quantized_before_are_kept() {
     let beside = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("rnnoise").join(name);

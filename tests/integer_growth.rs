@@ -102,7 +102,7 @@ fn candidates_larger_than_the_output_are_not_clipped() {
             let shows = node.activations.contains_key("output_activation");
             let mut model = drawn(&mut rng, vec![node.clone()], draw);
             match node.cell.as_str() {
-                // Most of the state is kept, and little of the candidate enters.
+                // The gate keeps most of the state, and admits little of the candidate.
                 "gru" => shut(&mut model, 1, 3.0),
                 "lstm" if node.options.contains(&"coupled".to_owned()) => shut(&mut model, 1, 3.0),
                 "lstm" if !shows => shut(&mut model, 0, -3.0),
@@ -110,7 +110,7 @@ fn candidates_larger_than_the_output_are_not_clipped() {
                 "lstm" => scale(&mut model, "n.recurrent_weights", 0..4, 0.02),
                 _ => {}
             }
-            // Without a margin, which would hide what is cut off.
+            // A margin would hide the clipping, so there is none.
             let rules = RangeRules { usual: RangeRule::MinMax, ..RangeRules::default() };
             let ranges = Seen::measure(&model, [[x.as_slice()].as_slice()]).unwrap().ranges(&rules, &model);
             let reached = ranges.of("n.candidate");

@@ -158,7 +158,7 @@ fn tables_over_octaves_match_their_twins() {
     }
 }
 
-/// An image with a table of even steps of `sqrt`, as packers wrote it before tables over octaves, runs as it did.
+/// An image from before tables over octaves, with a `sqrt` table of even steps, gives the same outputs as before.
 #[test]
 fn a_table_of_even_steps_is_read_as_one() {
     let model = drawn(&mut Rng::new(1), vec![activated(cell("activation", "n", "in", 1, 1), "sqrt")], DRAW);
@@ -394,7 +394,7 @@ fn a_layer_that_streams_along_time_equals_the_layer_over_the_whole_sequence_bit_
             let mut whole = drawn(&mut rng, vec![over(steps, "in", positions)], DRAW);
             whole.tensors.clone_from(&streamed.tensors);
             let seen = rng.numbers(steps * size, 2.0);
-            // The two layers see other values, at the edges.
+            // At the edges of the input, the two layers see different values.
             let ranges = Ranges::measure(&streamed, [[seen.as_slice()].as_slice()]).unwrap().nearest();
             let x: Vec<i16> = (0..steps * size).map(|_| (rng.bits() as i16).max(-32767)).collect();
             for layout in Layout::ALL {

@@ -30,10 +30,10 @@ const MOST: usize = 24;
 const SHRINK: usize = 50;
 /// Decibels that an image may be below f32 with rounded rows.
 const BELOW_DB: f64 = 3.0;
-/// Decibels from which on an image is good enough.
+/// Signal-to-noise ratio in decibels from which an image is always good enough.
 const ENOUGH_DB: f64 = 45.0;
-/// Decibels that no image of a random network may be below the rule. In a golden case with few rows, a single step on the other
-/// side of a threshold can cost more.
+/// Maximum number of decibels that an image of a random network may be below the rule. In a golden case with few rows, a
+/// single step on the other side of a threshold can cost more.
 const WORST_DB: f64 = 10.0;
 /// The factor of another grid, with which f32 is judged by the same rule.
 const OTHER_GRID: f32 = 1.04;
@@ -170,13 +170,13 @@ struct Score {
     counted: usize,
     /// How many decibels an image is short of the rule, and its description.
     short: Vec<(f64, String)>,
-    /// How many decibels f32 with rows rounded on another grid of 8 bits is short of it.
+    /// How many decibels f32 with rows rounded on another grid of 8 bits is short of the rule.
     other_grid: Vec<f64>,
     /// Refusals by their error text.
     refused: BTreeMap<String, usize>,
 }
 
-/// One in this many is tried, of `most` at most.
+/// Only one in this many networks is tried, unless `TIDEGATE_LONG` is set.
 fn share(most: usize) -> usize {
     if std::env::var_os("TIDEGATE_LONG").is_some() { 1 } else { most }
 }
@@ -216,8 +216,8 @@ impl Score {
         }
     }
 
-    /// At most 5 % of the networks are short of the rule, by at most so many decibels, and at most 1 % are refused. Fewer are
-    /// short of it than with f32 and another grid of 8 bits.
+    /// Checks that at most 5 % of the networks are short of the rule, by at most `worst_db`, that at most 1 % are refused, and
+    /// that fewer are short than with f32 on another grid of 8 bits.
     fn hold(mut self, worst_db: f64) {
         self.short.sort_by(|a, b| b.0.total_cmp(&a.0));
         for (short, text) in &self.short {

@@ -34,7 +34,7 @@ fn of_slots(bytes: usize, live: usize) -> AlignedBytes {
     let mut slots = vec![(x, 1)];
     slots.extend((1..live).map(|_| (image.identity(&[(x, 1)]), 1)));
     let mut last = x;
-    // In an order in which neighbours are apart.
+    // The order is such that neighboring slots are read far apart.
     let reads: Vec<_> = (0..SLOTS).map(|index| slots[index * 617 % slots.len()]).collect();
     let out = image.slot(SLOTS as u32);
     for _ in 0..(bytes - 56 * live) / (8 * SLOTS) {
@@ -85,7 +85,7 @@ fn of_weights(numeric: Numeric, layout: Layout, columns: u32, nodes: usize, unli
 
 #[test]
 fn images_of_16_mb_parse_in_50_ms_whatever_they_contain() {
-    // Of this image only the checksum is computed. It takes about 8 ms; on a busy machine it takes longer, as everything.
+    // This image needs nothing but the checksum, which takes about 8 ms, or longer on a busy machine.
     let mut plain = Crafted::new(Numeric::F32, Layout::Portable);
     let x = plain.slot(1);
     let y = plain.identity(&[(x, 1)]);
@@ -98,7 +98,7 @@ fn images_of_16_mb_parse_in_50_ms_whatever_they_contain() {
             (result, time, time.as_secs_f64() / checksum.as_secs_f64())
         };
         let is_slow = |time: Duration, ratio: f64| time > Duration::from_millis(50) && ratio > 6.0;
-        // Other tests run beside this one. An image that is slow every time is slow.
+        // Other tests run at the same time, so an image counts as slow only if it is slow every time.
         let (mut result, mut time, mut ratio) = measured();
         for _ in 0..4 {
             if is_slow(time, ratio) {

@@ -188,9 +188,9 @@ fn wake_words_are_recognized_in_an_hour_of_other_words() {
     }
     let clips = clips();
     let sounds: Vec<Vec<i16>> = clips.iter().map(|(sound, _)| sound.clone()).collect();
-    // The least number of words found, of 4 and 7 in the index, and the most false alarms in all three streams. Nobody has
-    // published such figures: these are what was measured first, so that a change for the worse fails. Precise's own
-    // outputs are compared in the tests above.
+    // The least number of words found, of 4 and 7 in the index, and the most false alarms in all three streams. No published
+    // figures exist: these numbers were measured first, and the test fails if a change makes them worse. Precise's own outputs
+    // are compared in the tests above.
     for (name, least_right, most_alarms) in [("marvin", 2, 1), ("sheila", 7, 0)] {
         let image = image(name);
         let model = image.model().unwrap();

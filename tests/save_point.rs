@@ -127,7 +127,7 @@ fn every_flipped_bit_of_a_save_point_is_refused() {
         let error = resumed(&trusted, &KEY, &bytes).unwrap_err();
         let expected = match bit / 8 {
             0..4 => error == SavePointError::NotASavePoint,
-            // A length that fits is refused by the seal, which then lies elsewhere.
+            // A changed length that fits moves the place of the seal, which is then wrong.
             8..12 => matches!(error, SavePointError::Truncated { .. } | SavePointError::BadSeal),
             _ => error == SavePointError::BadSeal,
         };

@@ -1,5 +1,5 @@
-//! The self-test of an image: what the packer writes passes, every other output fails, and no model is confirmed before it
-//! has passed.
+//! The self-test of an image: an image from the packer passes, every other output fails, and no model is confirmed before
+//! it has passed.
 
 use crate::device::{Device, PRODUCT, image as plain_image, off, root, running, send};
 use crate::flash::Log;
@@ -135,7 +135,7 @@ fn a_test_that_is_not_canonical_is_refused() {
     let (steps, outputs) = (field::STEPS.start, field::OUTPUTS.start);
     assert_eq!([with(steps, 0), with(steps, field::MAX_STEPS + 1), with(steps, u32::MAX)], [steps; 3]);
     assert_eq!([with(outputs, 0), with(outputs, 17), with(outputs, u32::MAX)], [outputs; 3]);
-    // Lengths that do not fit the payload are named by its end.
+    // Lengths that do not fit the payload are errors that state the required end.
     let len = field::LEN + 2 * 16 * (6 + 5);
     assert_eq!([with(steps, 17), with(outputs, 15)], [len; 2]);
     assert_eq!(with(field::RESERVED.start + 4, 1 << 8), field::RESERVED.start + 5);

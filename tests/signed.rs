@@ -1,4 +1,4 @@
-//! Signed images: what is refused, with which error, and vectors of others for the signature itself.
+//! Signed images: which images are refused with which error, and published test vectors for the signature itself.
 
 use ed25519_dalek::{Signer, SigningKey};
 use tidegate::internals::image::field::{header, signature};
@@ -70,7 +70,7 @@ fn a_signed_image_is_trusted_and_runs_as_the_unsigned_one() {
     assert_eq!(trusted.model().id(), bare.model().id());
     let found = trusted.signed();
     assert_eq!((found.key(), found.product(), found.counter()), (key(1).public().id(), PRODUCT, COUNTER));
-    // An unsigning reader skips the section, and a bank is longer than the image in it.
+    // A reader that ignores signatures skips the section, and a bank may be longer than the image in it.
     assert_eq!(image.model().id(), bare.model().id());
     let bank = [&signed()[..], &[0xFF; 64]].concat();
     assert_eq!(refused(&bank), None);
@@ -80,7 +80,7 @@ fn a_signed_image_is_trusted_and_runs_as_the_unsigned_one() {
 fn one_image_has_one_signature() {
     let image = AlignedBytes::pack(&whole(), Numeric::F32);
     assert_eq!(signed(), signed());
-    // Signing again replaces the signature, and without it the image is the packed one.
+    // Signing again replaces the signature; without its signature, the image is the packed one.
     assert_eq!(key(1).sign(&signed(), &PRODUCT, COUNTER).unwrap(), signed());
     assert_eq!(unsigned(&signed()).unwrap(), image.get());
     assert_eq!(unsigned(image.get()).unwrap(), image.get());
@@ -136,7 +136,7 @@ fn every_reason_to_distrust_an_image_has_its_error() {
     assert!(matches!(misaligned, Err(TrustError::Misaligned(_))));
 }
 
-/// Each error is a line for a person that says something of its own.
+/// Each error is a line for a person, and no two errors have the same text.
 #[test]
 fn errors_of_trust_are_lines_of_their_own() {
     let id = KeyId([0xAB; 8]);
@@ -340,7 +340,7 @@ fn every_flipped_bit_of_a_key_change_is_refused() {
     assert_eq!(KeyChange::parse(never.as_bytes()), Err(KeyError::NotAChange));
 }
 
-/// A signature of a key change is not one of an image, and the other way round.
+/// A signature of a key change is not accepted for an image, nor the signature of an image for a key change.
 #[test]
 fn messages_of_images_and_of_key_changes_never_agree() {
     let change = KeyChange::new(1, PRODUCT, key(2).public().as_bytes());

@@ -1,4 +1,4 @@
-//! Updates of a device: the way from one image to the next, and senders that are wrong or hostile.
+//! Updates of a device: the steps from one image to the next, and faulty or hostile senders.
 
 use crate::device::{Device, PRODUCT, confirm, digest_of, image, keys, off, root, running, send, unsigned_image};
 use crate::flash::{Log, Operation};

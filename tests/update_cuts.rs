@@ -30,7 +30,7 @@ const SCENARIOS: [Scenario; 4] = [Scenario::Update, Scenario::Revert, Scenario::
 /// The images of a run, by their counters.
 type Images = BTreeMap<u32, Vec<u8>>;
 
-/// An uncut run: the device before it, its operations, and from which operation on each image may boot.
+/// An uncut run: the device before it, its operations, and the operations between which either image may boot.
 struct Run<const WRITE: usize, const ERASE: usize> {
     before: Device<WRITE, ERASE>,
     log: Log,
@@ -142,7 +142,7 @@ fn cut<const WRITE: usize, const ERASE: usize>(
                 continue;
             }
             let torn = boots(torn, &images, allowed);
-            // Nothing is stuck: the update can be made.
+            // The device must not be stuck: the update can still be made.
             if tried % 4 == 0 {
                 boots(updated(torn, &images, &mut rng), &images, &[NEW]);
             }
@@ -152,7 +152,7 @@ fn cut<const WRITE: usize, const ERASE: usize>(
     tried
 }
 
-/// The device after its recovery, which ends with the update, was cut somewhere too.
+/// The device after its recovery was cut at a random place too. Without this cut, the recovery ends with the update.
 fn cut_again<const WRITE: usize, const ERASE: usize>(
     torn: &Device<WRITE, ERASE>,
     images: &Images,

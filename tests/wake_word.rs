@@ -71,7 +71,7 @@ fn wake_words_are_heard_from_samples_as_in_the_recording() {
             heard.push((decision.posteriors[0] * 256.0) as i32);
         })
         .unwrap();
-        // An event is where ESPHome's sum is above its cutoff, and no other was within 1,500 ms.
+        // An event occurs where ESPHome's sum exceeds its cutoff, unless another event was less than 1,500 ms before.
         let hop_ms = if name.starts_with("v2") { 30 } else { 10 };
         let mut expected: Vec<usize> = Vec::new();
         for end in mean_of as usize..=heard.len() {
@@ -150,7 +150,7 @@ fn a_wrong_description_is_refused_by_name() {
         error.ends_with("names the model \"other.tflite\", which is not there: put it beside this file"),
         "{error}"
     );
-    // A description of another model, and a file that is none, do not matter to a model beside them.
+    // The description of another model, and a JSON file that is not a description, have no effect on a model beside them.
     fs::copy(&model, folder.path().join("other.tflite")).unwrap();
     for text in [text.replace("okay_nabu.tflite", "other.tflite"), "{}".to_owned(), "no JSON".to_owned()] {
         fs::write(folder.path().join("okay_nabu.json"), text).unwrap();

@@ -21,9 +21,9 @@ use crate::Bundle;
 /// Inputs and units. Costs are sums of terms, so five sizes determine them, and the others show the error.
 const SIZES: [(usize, usize); 9] =
     [(8, 8), (16, 16), (24, 10), (32, 32), (64, 20), (20, 64), (40, 40), (96, 96), (160, 128)];
-/// Multiply-accumulates of a step in floats, which take hundreds of instructions on cores without an FPU.
+/// Maximum multiply-accumulates of a step in floats, each of which takes hundreds of instructions without an FPU.
 const MOST_IN_FLOATS: usize = 24_000;
-/// Multiply-accumulates of a step otherwise, so that the weights fit the memory of the program.
+/// Maximum multiply-accumulates of any other step, so that the weights fit the memory of the program.
 const MOST: usize = 400_000;
 const STEPS: u32 = 4;
 
@@ -45,7 +45,7 @@ fn networks() -> Vec<Network> {
     let draw = Draw { weights: 1.5, biases: true };
     let mut networks = Vec::new();
     for variant in variants() {
-        // Another activation changes one term.
+        // A different activation changes only one term, so fewer sizes are enough.
         let is_usual = variant.activations.is_empty();
         for &(input, units) in SIZES.iter().step_by(if is_usual { 1 } else { 2 }) {
             let input = (variant.width)(input, units);
@@ -63,7 +63,7 @@ fn networks() -> Vec<Network> {
         let model = chain(&mut rng, input, &[(identity.clone(), input)], draw);
         networks.push(Network::new(&mut rng, only_window(over_windows(model, length, 1, false, false))));
     }
-    // Random ones have windows of three rows only.
+    // Randomly drawn layers have windows of three rows only.
     let window = Variant::plain("window_depthwise").fit(|input, length| Fit {
         extents: vec![("length", length), ("prefill", length - 1), ("multiplier", 1)],
         ..Fit::units(input, input)
@@ -84,7 +84,7 @@ fn networks() -> Vec<Network> {
     networks
 }
 
-/// Networks whose layers are counted as well, because random layers are smaller and of fewer shapes.
+/// Published networks whose layers are counted as well, because random layers are smaller and have fewer shapes.
 const SHIPPED: [&str; 8] = [
     "assets/hello_edge/Basic_LSTM_S.pb",
     "assets/hello_edge/LSTM_S.pb",
@@ -112,7 +112,7 @@ fn layers(file: &str) -> Vec<Canonical> {
         architecture.nodes = vec![canonical::Node { inputs: vec!["x".into()], ..node.clone() }];
         architecture.outputs =
             vec![Port { name: "y".into(), size: node.output_size, from: node.name.clone(), ..Port::default() }];
-        // Without an entry a node moves its input, whose numbers it has.
+        // A node without an entry only moves its input, so the input has the entry.
         let mut before = input;
         while !model.architecture.integers.contains_key(before) {
             let Some(moved) = nodes.iter().find(|node| node.name == *before) else { break };
@@ -195,7 +195,7 @@ fn micro() -> MfccSettings {
 /// terms of its cost; a front end has the kind `front_end`.
 pub fn write(folder: &Path, own: Layout) -> io::Result<()> {
     let mut bundle = Bundle::new(STEPS);
-    // Most layers have no other form with wide weights or scales of units.
+    // For most layers, wide weights, scales of units and fine sums give no new form, so equal lines are skipped.
     let mut seen = BTreeSet::new();
     let layouts = crate::layouts(own);
     for network in networks() {
@@ -212,7 +212,7 @@ pub fn write(folder: &Path, own: Layout) -> io::Result<()> {
         let of_floats = floats.into_iter().chain(integers).chain(others).filter(|_| !of_bytes);
         for (numeric, model, ranges) in of_floats.chain([(Numeric::I8, &bytes, &network.ranges)]) {
             for &layout in layouts.iter().filter(|layout| layout.is_of(numeric)) {
-                // A cell without a form in a numeric has no figures for it. The forms in bytes have no groups.
+                // A cell without a form in a numeric has no figures for this numeric. The forms in bytes have no groups.
                 let image = match pack_with(model, numeric, ranges, layout) {
                     Ok(image) => ImageBuffer::new(&image),
                     Err(PackError::Quantize(_)) => continue,
@@ -230,8 +230,8 @@ pub fn write(folder: &Path, own: Layout) -> io::Result<()> {
     bundle.write(folder, "zoo")
 }
 
-/// The kind of a network's layer or front end, and its terms; nothing for one with a layer before it, or too many products
-/// in floats without an FPU.
+/// The kind of a network's layer or front end, and its terms; `None` for a network with a layer before it, or, without an
+/// FPU, with too many products in floats.
 fn line(model: &Model<'_>, has_fpu: bool) -> Option<String> {
     let nodes: Vec<_> = model.nodes().collect();
     let (kind, terms) = match (model.front_end(), nodes.as_slice()) {

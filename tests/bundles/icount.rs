@@ -25,7 +25,7 @@ const CELLS: [(&str, CellKind, &[&str]); 7] = [
     ("min_gru", CellKind::MinGru, &[]),
     (WIDE, CellKind::Lstm, &[]),
 ];
-/// An LSTM whose weights have 16 bits in `i8x16`, in that numeric alone.
+/// An LSTM whose weights have 16 bits in `i8x16`; it is packed in that numeric alone.
 const WIDE: &str = "lstm_16_bit";
 const SIZES: [usize; 4] = [16, 32, 64, 128];
 /// Steps for each measurement. A tick of the timer is 40 instructions, or 5 instructions per step.
@@ -74,7 +74,7 @@ pub fn write(folder: &Path, networks: &[Network], layouts: &[Layout]) -> io::Res
             for &layout in layouts.iter().filter(|layout| layout.is_of(numeric)) {
                 let image = match pack_with(model, numeric, &network.ranges, layout) {
                     Ok(image) => ImageBuffer::new(&image),
-                    // A cell without a form in a numeric has no figures for it.
+                    // A cell without a form in a numeric has no figures for this numeric.
                     Err(PackError::Quantize(_)) => continue,
                     Err(error) => panic!("{} {}: {error}", network.cell, numeric.name()),
                 };

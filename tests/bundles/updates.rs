@@ -66,7 +66,7 @@ pub fn write(folder: &Path) -> Result<(), Box<dyn Error>> {
 }
 
 impl Transcript {
-    /// A transfer while another model runs, after which the new one runs.
+    /// A transfer while another model runs; afterwards the new model runs.
     fn takes(&mut self, name: &str, image: &[u8], runs: Option<&[u8]>, counter: u32) -> Result<(), Box<dyn Error>> {
         self.hears(image, runs)?;
         let (bytes, id) = (grouped(image.len()), ImageBuffer::new(image).model()?.id().0);
@@ -74,13 +74,13 @@ impl Transcript {
         Ok(writeln!(self.text, "{name}.tgi: {bytes} bytes sent; {state}")?)
     }
 
-    /// A transfer after which the model that runs goes on.
+    /// A transfer that is refused; the running model continues.
     fn refuses(&mut self, name: &str, image: &[u8], runs: &[u8], reason: &str) -> Result<(), Box<dyn Error>> {
         self.hears(image, Some(runs))?;
         Ok(writeln!(self.text, "{name}.tgi is refused: {reason}")?)
     }
 
-    /// The decisions of the model that runs: it hears a frame for every block of the transfer.
+    /// The decisions of the running model, which hears a frame for every block of the transfer.
     fn hears(&mut self, sent: &[u8], runs: Option<&[u8]>) -> Result<(), Box<dyn Error>> {
         let Some(runs) = runs else { return Ok(()) };
         let image = ImageBuffer::new(runs);

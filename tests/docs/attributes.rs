@@ -42,7 +42,7 @@ pub struct Record {
 #[derive(Deserialize)]
 pub struct Case {
     pub cls: String,
-    /// Empty for the model with the default of every attribute; `*_initializer` stands for all that end so.
+    /// Empty for the model with the default of every attribute; `*_initializer` stands for all names with this ending.
     pub attribute: String,
     value: String,
     pub file: String,
@@ -124,7 +124,7 @@ fn outcome(case: &Case, base: &Case, bytes: &[u8]) -> Result<Outcome, String> {
     match imported(case, bytes) {
         Err(error) if case.attribute.is_empty() => Err(error),
         Err(error) => {
-            // A call's argument and the end of a name are shown with more text around them here.
+            // Here, the argument of a call and the end of a name are shown with more text around them.
             let name = case.attribute.trim_start_matches("call ").trim_start_matches('*');
             if error.contains(name) {
                 Ok(Outcome::Refused)

@@ -24,9 +24,9 @@ use super::{holds, repository};
 
 /// Families whose classes have a table in another page.
 const ELSEWHERE: [&str; 5] = ["keras2", "keras3", "onnx", "tf1", "torch"];
-/// Most numbers of a golden case, so that trying is fast.
+/// Maximum number of values of a golden case, so that the trials are fast.
 const SMALL: usize = 6000;
-/// Most golden cases that are changed for a class, and most layers of checkpoints.
+/// Maximum number of golden cases that are changed for a class, and of layers of checkpoints.
 const BASES: usize = 12;
 const LAYERS: usize = 4;
 
@@ -38,7 +38,7 @@ fn listed(folder: &str, end: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The words of the importers that take arguments from a case.
+/// The words in the sources of the importers that take arguments from a case.
 fn sources() -> BTreeSet<String> {
     words("tools/model/src/format", "Case<")
 }
@@ -84,7 +84,7 @@ fn golden(cases: &[Case]) -> BTreeMap<(String, String), Vec<Given<'_>>> {
         let definition = case.definition();
         let size: usize = definition.params.values().map(|tensor| tensor.data.len()).sum();
         let cls = definition.cls.rsplit('.').next().unwrap_or_default();
-        // `sLSTMCell(function=lstm)` is a way to run `sLSTMCell`.
+        // `sLSTMCell(function=lstm)` is one way to run `sLSTMCell`.
         let cls = cls.split('(').next().unwrap_or_default();
         let of = all.entry((definition.family.clone(), cls.to_owned())).or_default();
         let is_new = of.iter().all(|given| given.args != definition.args);

@@ -20,7 +20,7 @@ fn of_json(json: &Json) -> Result<Canonical, String> {
     import(&serde_json::to_vec(json).expect("JSON can be written"))
 }
 
-/// Whether a changed file gives the model, another one, or is refused.
+/// Whether a changed file gives the same model or another one, or is refused.
 fn outcome(base: &Canonical, tried: Result<Canonical, String>, name: &str) -> Outcome {
     match tried {
         Ok(model) if model == *base => Outcome::Harmless,
@@ -29,7 +29,7 @@ fn outcome(base: &Canonical, tried: Result<Canonical, String>, name: &str) -> Ou
     }
 }
 
-/// The outcome over all values that were tried: a key that is once honoured is read.
+/// Combines the outcomes of all values that were tried: a key is read if one value is honoured.
 fn settle(table: &mut Table, class: &str, name: &str, outcome: Outcome) {
     let values = table.entry(class.to_owned()).or_default().entry(name.to_owned()).or_default();
     let known = values.first().map_or(outcome, |(_, known)| *known);

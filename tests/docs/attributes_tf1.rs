@@ -45,8 +45,8 @@ fn other(name: &str, value: &Attr) -> Option<Attr> {
     })
 }
 
-/// Words that are no ops whose attributes an importer reads: `TensorList` begins the names of ops, and no output reads an
-/// `Assert` or a `NoOp`.
+/// Words in the source that look like ops but have no attributes that the importer reads: `TensorList` is the start of
+/// names of ops, and no output reads an `Assert` or a `NoOp`.
 const WITHOUT_ATTRIBUTES: [&str; 3] = ["Assert", "NoOp", "TensorList"];
 
 /// Ops of integers and constants that have no attributes but types in TensorFlow.
@@ -143,7 +143,7 @@ fn every_attribute_of_tensorflow_s_ops_is_honoured_harmless_or_refused() {
                         Err(error) if error.to_string().contains(&name) => Outcome::Refused,
                         _ => Outcome::Honoured,
                     };
-                    // A node that no output needs changes nothing. One that does says what the attribute is.
+                    // A node that no output needs is always harmless, so the first other outcome counts.
                     let known = found.entry(key.clone()).or_insert(outcome);
                     if *known == Outcome::Harmless {
                         *known = outcome;
@@ -152,7 +152,7 @@ fn every_attribute_of_tensorflow_s_ops_is_honoured_harmless_or_refused() {
             }
         }
     }
-    // The others are not evaluated, since no output needs them.
+    // The other ops are not evaluated, since no output needs them.
     let evaluated = |op: &String| found.get(&(op.clone(), "unheard_of".to_owned())) == Some(&Outcome::Refused);
     let found: BTreeMap<_, _> = found.iter().filter(|((op, _), _)| evaluated(op)).collect();
     let mut table = Table::new();

@@ -53,7 +53,7 @@ fn squeeze(mut bytes: Vec<u8>) -> BTreeMap<String, Values> {
     [("squeeze_dims".to_owned(), vec![(String::new(), outcome)])].into()
 }
 
-/// The fields for the number of an operator: the older one has one byte, and at most 127 in it.
+/// The fields for the number of an operator. The older field has one byte, and holds 127 for greater numbers.
 const NUMBERS: [usize; 2] = [0, 3];
 
 /// The names of operators in the importer's own list, in the order of their numbers.
@@ -87,7 +87,7 @@ fn every_option_of_tflite_s_operators_is_honoured_harmless_or_refused() {
     // Some operators are accepted only beside variables.
     let hosts = [("SOFTMAX", file_of("SOFTMAX")), ("DEPTHWISE_CONV_2D", file_of("SPLIT"))];
     let mut table = of_archives(&["tflite"]);
-    // A row of int8 says nothing if it is that of floats.
+    // A row of int8 is dropped if it equals the row of floats.
     let floats = table.clone();
     let in_floats = |class: &str| class.replace(" (int8)", "").replace(", int8)", ")");
     table.retain(|class, row| in_floats(class) == *class || floats.get(&in_floats(class)) != Some(row));

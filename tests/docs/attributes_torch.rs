@@ -298,7 +298,7 @@ const CLASSES: [Class; 25] = [
     },
 ];
 
-/// The tensors of a layer whose argument has this value.
+/// The tensors of a layer if argument `name` has this value.
 fn adapted(tensors: &str, name: &str, value: &str) -> String {
     let entries: Vec<&str> = tensors.split(", ").collect();
     let without = |starts: &[&str]| {

@@ -1,5 +1,5 @@
-//! The blocks of code on the pages of the book: for each page and language, the test that runs them, or the reason why
-//! none does. Commands in sentences are in `tools/cli/tests/cli/commands.rs`.
+//! The code blocks on the pages of the book: for each page and language, the test that runs them, or the reason why no
+//! test does. Commands in sentences are in `tools/cli/tests/cli/commands.rs`.
 
 use std::collections::BTreeSet;
 use std::fs;

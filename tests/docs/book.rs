@@ -54,7 +54,7 @@ fn messages_of_the_faq_are_those_of_the_code() {
     }
 }
 
-/// Source text as its literals read: escaped quotes as quotes, and without the breaks of lines within a literal.
+/// Source text as its string literals read: with escaped quotes resolved, and without line breaks inside a literal.
 fn literal(source: &str) -> String {
     let mut text = String::new();
     let mut rest = source;

@@ -1,12 +1,12 @@
-//! Reads equations in LaTeX as the module documentation writes them, so that both can be compared.
+//! Converts equations in LaTeX to the notation of the module documentation, so that both can be compared.
 //!
 //! LaTeX has the time as a subscript where the module documentation has a prime for the new value: `h_t` is h', `h_{t-1}`
 //! is h, and `x_t` is x. White space, braces and alignment do not count.
 
-/// Stands behind a letter with a tilde where another value has the letter alone.
+/// Follows a letter with a tilde if another value has the same letter without one.
 const ANOTHER: char = '\0';
 
-/// Commands, and what the module documentation writes.
+/// LaTeX commands, and their notation in the module documentation.
 const COMMANDS: [(&str, &str); 34] = [
     ("alpha", "α"),
     ("ast", "*"),
@@ -45,13 +45,13 @@ const COMMANDS: [(&str, &str); 34] = [
     ("\\", ""),
 ];
 
-/// The equations of module documentation without what does not count.
+/// The equations of module documentation without white space, braces and backticks.
 pub fn bare(equations: &str) -> String {
     equations.replace("...", "…").chars().filter(|c| !c.is_whitespace() && !"{}`".contains(*c)).collect()
 }
 
-/// Equations in LaTeX, as [`bare`] gives them. `written` is the module documentation, which shows the values that have a
-/// prime or a tilde there.
+/// Converts equations in LaTeX to the form of [`bare`]. `written` is the module documentation; it determines which values
+/// have a prime or a tilde.
 pub fn read(latex: &str, written: &str) -> String {
     let mut text = latex.replace('&', "");
     text = fractions(&text);
@@ -78,7 +78,7 @@ fn argument(text: &str) -> (&str, &str) {
     panic!("braces without an end: {text:?}")
 }
 
-/// In parentheses, unless it is a root or one symbol.
+/// Puts a text in parentheses, unless it is a root or one symbol.
 fn grouped(text: &str) -> String {
     if text.starts_with("\\sqrt") {
         return roots(text);
@@ -106,7 +106,7 @@ fn powers(text: &str) -> String {
     format!("{before}^{}{}", grouped(of), powers(rest))
 }
 
-/// `\tilde{c}` is c~ where that is written, otherwise c: the value before another of the same name.
+/// Converts `\tilde{c}` to c~ if `written` has c~, otherwise to c, marked as another value than a plain c.
 fn tildes(text: &str, written: &str) -> String {
     let Some((before, rest)) = text.split_once("\\tilde") else { return text.to_owned() };
     let (of, rest) = argument(rest);
@@ -138,7 +138,7 @@ fn commands(text: &str) -> String {
     read
 }
 
-/// Times as primes, for the values that are written with one. A further subscript stays: `c_{t-1,k}` is `c_k`.
+/// Converts times to primes, for the values that have one in `written`. A further subscript stays: `c_{t-1,k}` is `c_k`.
 fn times(text: &str, written: &str) -> String {
     let Some((before, rest)) =
         text.split_once("_t").into_iter().chain(text.split_once("_{t")).min_by_key(|(before, _)| before.len())

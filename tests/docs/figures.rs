@@ -6,7 +6,7 @@ use std::fs;
 use super::pages::prose;
 use super::{blocks, repository};
 
-/// Units behind a number, with or without a space.
+/// Units that follow a number, with or without a space.
 const UNITS: [&str; 17] = [
     "%",
     "dB",
@@ -84,7 +84,7 @@ const ALLOWED: [(&str, &str, &str); 41] = [
     ("docs/update.md", "text for a person, at most 128 bytes", "a rule of the protocol"),
 ];
 
-/// A page outside its code, the blocks that tests write, and texts in backticks.
+/// The text of a page, without code, the blocks that tests write, and texts in backticks.
 fn typed(page: &str) -> String {
     let mut generated = false;
     let lines = prose(page).filter(|line| {
@@ -96,8 +96,8 @@ fn typed(page: &str) -> String {
     text.split('`').step_by(2).collect::<Vec<_>>().join("`")
 }
 
-/// The positions of figures in a text: a number with a unit, a number with groups of thousands, or a part of a whole as in
-/// `3 of 20`.
+/// The positions of figures in a text: a number with a unit, a number with groups of thousands, or a part of a whole such
+/// as `3 of 20`.
 fn figures(text: &str) -> Vec<usize> {
     let is_number = |c: char| c.is_ascii_digit() || ".,".contains(c);
     let mut found = Vec::new();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::repository;
 
-/// Columns, and the runs of each in a record; the fastest one counts.
+/// The columns, and the runs of each column in a record; the fastest run counts.
 const COLUMNS: [(&str, &[&str]); 10] = [
     ("Tidegate `f32`", &["tidegate f32"]),
     ("`f16`", &["tidegate f16"]),
@@ -21,12 +21,12 @@ const COLUMNS: [(&str, &[&str]); 10] = [
     ("oneDNN int8", &["onednn int8"]),
 ];
 
-/// Whether a record is of all runtimes at their best. The names of others end with the `--isa` that they were held to.
+/// Whether a record covers all runtimes at their best. The names of other records end with their `--isa`.
 fn is_native(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "json") && !path.to_string_lossy().ends_with("-avx2.json")
 }
 
-/// The newest record: their names begin with the date.
+/// The newest record: file names begin with the date.
 fn newest() -> Value {
     let folder = repository().join("tools/compare/results");
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -49,7 +49,7 @@ fn time(ns: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// The least median of these runs of a workload, if one of them is right.
+/// The least median of these runs of a workload; `None` if none of them gives the right result.
 fn median(runs: &Value, names: &[&str]) -> Option<f64> {
     let of = |name: &&str| Some(&runs[*name]).filter(|run| run["right"] == true)?["median_ns"].as_f64();
     names.iter().filter_map(of).min_by(f64::total_cmp)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::holds;
 
-/// An attribute that has the same result in this many layers or more gets one row for all of them.
+/// If an attribute has the same result in at least this many layers, one row lists it for all of them.
 const SHARED: usize = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +39,7 @@ fn listed(attributes: &BTreeMap<String, Values>, wanted: Outcome, shared: &BTree
     names.into_iter().collect::<Vec<_>>().join(", ")
 }
 
-/// The table of an importer: a row for each class, after one for the attributes that have the same outcome everywhere.
+/// The table of an importer: first a row for the attributes with the same outcome everywhere, then a row for each class.
 pub fn rows(table: &Table, what: &str) -> String {
     let mut everywhere: BTreeMap<&str, Vec<Option<Outcome>>> = BTreeMap::new();
     for (name, values) in table.values().flatten() {

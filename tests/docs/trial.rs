@@ -182,7 +182,7 @@ fn values() -> Vec<Value> {
     numbers.into_iter().chain(texts).chain(others).collect()
 }
 
-/// Values that an importer may take for one type.
+/// The type of a value, as importers distinguish types.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "none",
@@ -196,7 +196,7 @@ fn kind(value: &Value) -> &'static str {
 }
 
 /// Tries one argument with all values. It is honoured if a value gives another model, and harmless if all values of a
-/// type give the same one. Otherwise at most its default and what follows from the tensors are accepted.
+/// type give the same model. Otherwise, only its default and the value that the tensors imply may be accepted.
 fn tried(bases: &[Base<'_>], path: &str) -> Argument {
     let mut all = values();
     all.extend(bases.iter().filter_map(|base| given(&base.args, path).cloned()));
@@ -221,7 +221,7 @@ fn tried(bases: &[Base<'_>], path: &str) -> Argument {
     Argument { outcome, compared }
 }
 
-/// The arguments of a class with the outcome of each. An unknown one must be refused.
+/// The arguments of a class with the outcome of each. An unknown argument must be refused.
 pub fn arguments(class: &str, bases: &[Base<'_>], words: &BTreeSet<String>) -> BTreeMap<String, Argument> {
     for base in bases {
         let error = (base.import)(&with(&base.args, "unheard_of", Some(&json!(1)))).err();

@@ -17,7 +17,7 @@ fn number(of: &Value) -> u64 {
     of.as_u64().unwrap_or_else(|| panic!("{of} is not a count"))
 }
 
-/// Millions of instructions of a second of sound, with two digits; of a step for a network without a clock.
+/// Millions of instructions for a second of sound, or for a step of a network without a clock, with two digits.
 fn millions(entry: &Value, core: &str) -> String {
     let counts = &entry["figures"]["instructions"][core];
     let all = (number(&counts["step"]) + number(&counts["front_end"])) as f64;

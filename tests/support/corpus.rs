@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::random::Rng;
 
-/// The environment variable with the seconds of mutations for each target, and what it is without.
+/// The environment variable with the seconds of mutations for each target, and its default.
 const SECONDS: &str = "TIDEGATE_MUTATION_SECONDS";
 const DEFAULT_SECONDS: f64 = 1.0;
 /// Time after which an input counts as hanging.
@@ -104,7 +104,7 @@ impl Corpus {
         );
     }
 
-    /// Checks the digests, runs `body` on every input, and checks that it accepts all seeds but `refused`.
+    /// Checks the digests, runs `body` on every input, and checks that it accepts all seeds except `refused` of them.
     pub fn passes(&self, refused: usize, body: impl Fn(&[u8]) -> bool) {
         self.is_as_recorded();
         let accepted = self.replay(&body);

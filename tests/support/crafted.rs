@@ -20,7 +20,7 @@ pub struct Crafted {
     pub elements: u32,
     /// The section of the weights.
     pub weights: Vec<u8>,
-    /// Further sections.
+    /// Sections beside the usual ones.
     pub more: Vec<(SectionKind, Vec<u8>)>,
 }
 

@@ -25,8 +25,8 @@ pub fn file(path: &str) -> PathBuf {
     file
 }
 
-/// The number of cases out of `count` that may fail, if at most `most` of `of` cases in the whole data may. Failures in a
-/// part of the data scatter around their share, so the part may have three standard deviations of a count more.
+/// The number of cases out of `count` that may fail if at most `most` of `of` cases may fail in the whole data. Failures in
+/// a part of the data scatter around their share, so three standard deviations of the count are added.
 pub fn allowed(most: usize, of: usize, count: usize) -> usize {
     let share = (most * count) as f64 / of as f64;
     let scatter = if is_whole() { 0.0 } else { 3.0 * share.sqrt() };

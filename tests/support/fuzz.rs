@@ -30,7 +30,7 @@ pub mod flag {
     pub const SEAL: u8 = 1;
     /// Write the length of the data into the header before computing the checksum.
     pub const LENGTH: u8 = 2;
-    /// The bytes are not an image but choose one of a single node.
+    /// The bytes are not an image, but choose an image of a single node.
     pub const NODE: u8 = 4;
 }
 

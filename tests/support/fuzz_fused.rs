@@ -5,8 +5,8 @@ use tidegate_fused::{FusedModel, Isa};
 
 use super::{Outcome, STEPS, bits, slices, slices_mut, with_model};
 
-/// A byte of flags, then an image. On every instruction set of this machine integers have the bits of `tidegate`. In
-/// floats, whose sums are in another order, a sequence has the bits of its steps.
+/// A byte of flags, then an image. Integers are bit-identical to `tidegate` on every instruction set of this machine. Floats
+/// are summed in another order, so their sequences are compared bit for bit with their own steps.
 pub fn fused(data: &[u8]) -> Outcome {
     with_model(data, |model, data| {
         for isa in Isa::available() {

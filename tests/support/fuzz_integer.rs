@@ -69,8 +69,8 @@ fn as_sequence(model: &Model<'_>, inputs: &[Vec<i16>]) -> Results {
     (outputs, state.values_i16().to_vec())
 }
 
-/// The length of an image in two bytes, the image, then a saved state, whose checksum is computed again. It is refused
-/// and the state keeps its values, or the model runs on, and saves the same bytes before that.
+/// The length of an image in two bytes, the image, then a saved state, whose checksum is recomputed. Either the saved state
+/// is refused and the present state keeps its values, or it is restored and saved as the same bytes, and the model runs on.
 pub fn restore(data: &[u8]) -> Outcome {
     let Some((len, data)) = data.split_first_chunk() else { return Outcome::Refused };
     let Some((image, saved)) = data.split_at_checked(usize::from(u16::from_le_bytes(*len))) else {

@@ -146,7 +146,7 @@ fn float_tensors(draft: &Draft, data: &[u8], choices: &mut Choices<'_>) -> Optio
     Some((tensors, (0..weights_len.div_ceil(4)).flat_map(weight).collect()))
 }
 
-/// The same for integers, one tensor behind the other. Rows of purely random bytes would seldom be valid.
+/// The same for integers, with the tensors one after another. Rows of purely random bytes would seldom be valid.
 fn integer_tensors(
     integer: &IntegerSpec,
     draft: &Draft,

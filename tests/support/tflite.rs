@@ -133,7 +133,7 @@ impl Places {
     }
 }
 
-/// The elements of each input port, of steps that have those of all ports side by side.
+/// The elements of each input port. Each step of `input` holds the elements of all ports side by side.
 pub fn by_input(model: &Model<'_>, input: &[f32]) -> Vec<Vec<f32>> {
     let sizes: Vec<usize> = model.inputs().map(|port| port.size).collect();
     let part = |first: usize, size: usize| {

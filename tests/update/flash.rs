@@ -96,7 +96,7 @@ impl<const WRITE: usize, const ERASE: usize> Flash<WRITE, ERASE> {
             *word = true;
         }
         self.bytes.get_mut()[at..at + len].copy_from_slice(&bytes[..len]);
-        // The word that was written last may be anything, or not.
+        // The word that was written last may have any value.
         if cut.is_some() && len > 0 && self.rng.below(2) == 0 {
             for byte in &mut self.bytes.get_mut()[(last - 1) * WRITE..last * WRITE] {
                 *byte ^= self.rng.bits() as u8 & self.rng.bits() as u8;
@@ -111,10 +111,10 @@ impl<const WRITE: usize, const ERASE: usize> Flash<WRITE, ERASE> {
                 page.fill(0xFF);
                 self.written[at / WRITE..][..ERASE / WRITE].fill(false);
             }
-            // Not begun, and as good as done.
+            // The erase has not begun, or it is as good as done.
             Some(0) => {}
             Some(1) => page.fill(0xFF),
-            // From one end on, or bit by bit.
+            // The page is erased from one end, from the other, or in random bits.
             Some(2) => page[..self.rng.below(ERASE)].fill(0xFF),
             Some(3) => page[self.rng.below(ERASE)..].fill(0xFF),
             Some(_) => page.iter_mut().for_each(|byte| *byte |= self.rng.bits() as u8 | self.rng.bits() as u8),

@@ -185,7 +185,7 @@ pub fn update_flash(data: &[u8]) -> bool {
     }
     let mut device = open(parts, world.keys);
     let before = runs(&mut device);
-    // The device is not stuck: unless the journal's counter is beyond every image, an update succeeds.
+    // The device must not be stuck: unless the journal's counter exceeds every image's, an update succeeds.
     let _ = block_on(device.split().1.resume());
     let mut device = open(off(device), world.keys);
     runs(&mut device);
@@ -198,7 +198,7 @@ pub fn update_flash(data: &[u8]) -> bool {
     before.is_some()
 }
 
-/// A sender that says anything in any order, and resets between.
+/// A sender that sends anything in any order, with resets in between.
 pub fn update_protocol(data: &[u8]) -> bool {
     let world = world();
     let mut device = open(world.parts.each_ref().map(Memory::copy), world.keys);
@@ -231,7 +231,7 @@ pub fn update_protocol(data: &[u8]) -> bool {
     done
 }
 
-/// A transfer of an image, or of what the data says, over a line. Returns the data that are left.
+/// A transfer over a line of an image, or of what the data describe. Returns the remaining data.
 fn receive<'d>(device: &mut Device, image: &[u8], mut data: &'d [u8], resume: bool) -> &'d [u8] {
     let boot = device.boot();
     let (active, updater) = device.split();
@@ -253,7 +253,7 @@ fn receive<'d>(device: &mut Device, image: &[u8], mut data: &'d [u8], resume: bo
     while let [call, len, rest @ ..] = data {
         data = rest;
         match call % 6 {
-            // The right bytes, in blocks of any size, or all.
+            // The right bytes, in blocks of any size or as a whole.
             0 | 1 => {
                 let end = if *call & 64 != 0 { image.len() } else { at as usize + usize::from(*len) };
                 let bytes = image.get(at as usize..end.min(image.len())).unwrap_or_default();
@@ -305,7 +305,7 @@ impl Line<'_> {
         let (number, found) = self.frames.push(*last).and_then(Request::decode).expect("the frame is whole");
         assert_eq!((number, found), (self.number, request));
         let answer = block_on(self.session.answer(number, found));
-        // If the answer is lost, the same request gets it again, and is not carried out again.
+        // If the answer is lost, the same request gets the same answer and is not carried out again.
         assert_eq!(block_on(self.session.answer(number, found)), answer);
         let (mut frames, mut found) = (Frames::new(), None);
         for &byte in answer.encode(number, &mut frame) {
@@ -317,7 +317,7 @@ impl Line<'_> {
         answer
     }
 
-    /// Sends a block. It is taken whole, or not at all. Returns the offset of the next one.
+    /// Sends a block, which is accepted as a whole or not at all. Returns the offset of the next block.
     fn block(&mut self, received: u32, at: u32, bytes: &[u8], announced: u32) -> u32 {
         let end = received + bytes.len() as u32;
         match self.ask(Request::Block { at, bytes }) {

@@ -124,7 +124,7 @@ fn output(name: &str) -> Vec<u8> {
     port(12, name, &[1])
 }
 
-/// `count` nodes that each make 2^24 elements of one.
+/// `count` nodes, each of which makes 2^24 elements from one element.
 fn moved(op: &str, inputs: &[&[u64]], count: usize) -> Vec<u8> {
     let mut graph = vec![ints("x", inputs[0]), ints("to", inputs[1])];
     for k in 0..count {

@@ -61,7 +61,7 @@ fn slot(table: usize, k: usize) -> usize {
     table + 4 + 4 * k
 }
 
-/// A number of operators that are all one table.
+/// Several operators that all refer to one table.
 struct Shared<'a> {
     count: usize,
     code: u32,
@@ -142,8 +142,8 @@ fn shared_weights() -> Vec<u8> {
     layers(1_000, &[0, 1], 1000, &[0; 4_000_000])
 }
 
-/// `SPLIT` of 262,144 rows of time into 256 channels, 1,000 times. A variable, which only the last operator names, makes
-/// them rows.
+/// `SPLIT` of 262,144 rows of time into 256 channels, 1,000 times. They are rows because of a variable that only the last
+/// operator names.
 fn split_rows() -> Vec<u8> {
     const INT32: u32 = 2;
     const ROWS: u32 = 1 << 18;

@@ -137,8 +137,8 @@ impl Bounded {
         Self { value: self.value.abs(), ..self }
     }
 
-    /// The maximum. It is exact and at most as far off as the worse operand; if one operand is always greater, the
-    /// result is that one.
+    /// The maximum. It is exact and at most as far off as the worse operand. If one operand is always greater, the result is
+    /// that operand.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         let (greater, less) = if self.value >= other.value { (self, other) } else { (other, self) };

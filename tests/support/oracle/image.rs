@@ -44,7 +44,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// From the extents of a node.
+    /// Reads the positions from the extents of a node.
     pub fn new(cell: &Cell<'_>) -> Self {
         let image = Self {
             rows: Axis::new(cell, "height", "pad_top", "pad_bottom"),

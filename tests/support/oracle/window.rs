@@ -10,7 +10,7 @@ pub fn state_len(cell: &Cell<'_>) -> usize {
     cell.extent("length") * cell.input_size() + 2
 }
 
-/// Without an input the sequence has ended.
+/// One step. Without an input, the sequence has ended.
 pub fn step(cell: &Cell<'_>, x: Option<&[Bounded]>, state: &mut [Bounded]) -> Option<Value> {
     let (length, size, partial) = (cell.extent("length"), cell.input_size(), cell.has("partial"));
     let (rows, counters) = state.split_at_mut(length * size);
