@@ -274,7 +274,7 @@ const SEEDS: [(&str, u8); 9] = [
     ("last.pt", 0),
 ];
 
-/// The flags of each seed state whether the sample's description has a window.
+/// The flags of each seed repeat what the sample's description says about its window.
 fn corpus() -> Corpus {
     let arch = |name: &str| {
         let path = format!("{}.json", name.split('.').next().unwrap());

@@ -58,7 +58,7 @@ pub fn with_self_test(image: &[u8]) -> Result<Vec<u8>, SelfTestError> {
             // TFLite's integers minus the zero point.
             payload(&model, || (i32::from(rng.next_u32() as i8) - zero_point) as i16, integers, i16::to_le_bytes)?
         }
-        // Half of the 16-bit range: features do not use more.
+        // Half of the 16-bit range, like features.
         numeric if numeric.is_integer() => payload(&model, || rng.next_u32() as i16 / 2, integers, i16::to_le_bytes)?,
         _ => payload(&model, || f32::from(rng.next_u32() as i16) / 32768.0, floats, f32::to_le_bytes)?,
     };

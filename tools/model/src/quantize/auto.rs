@@ -1,4 +1,4 @@
-//! Chooses the range of an unbounded value by the cost of rounding it, in the layers that read it.
+//! Chooses the range of an unbounded value by the cost of rounding it in the layers that read it.
 //!
 //! Values outside the calibration need a margin. Rounding a value to 16 bits adds an error to each sum that reads it, in
 //! proportion to the range. The margin is as wide as possible while this error is small beside the one that rounding the
@@ -19,7 +19,7 @@ use super::rows::{Operand, Part};
 use super::terms::{activation, output};
 use crate::canonical::{Canonical, Node};
 
-/// Maximum error of rounding a value, as a share of the error of rounding the weights.
+/// Maximum squared error that rounding a value may add to sums, as a share of the error from rounding their weights.
 const SHARE: f64 = 0.05;
 /// The greatest margin for values outside the calibration.
 const MOST_MARGIN: f32 = 4.0;

@@ -47,7 +47,7 @@ impl Reader<'_> {
             match (operator.op, operator.inputs.as_slice(), operator.outputs.as_slice()) {
                 ("VAR_HANDLE", [], &[Some(handle)]) => drop(handles.insert(handle, name_of(operator).map_err(named)?)),
                 ("READ_VARIABLE", &[Some(handle)], &[Some(value)]) => drop(reads.insert(value, handle)),
-                // A value that is assigned a second time, such as that of a reset, is not the value of the next call.
+                // A value that a later assignment replaces, such as that of a reset, does not reach the next call.
                 ("ASSIGN_VARIABLE", &[Some(handle), Some(value)], []) => {
                     is_replaced |= assigned.insert(handle, value).is_some();
                 }

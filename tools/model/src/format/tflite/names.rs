@@ -1,6 +1,6 @@
 //! The names of operators in TFLite's schema (`schema.fbs`, `BuiltinOperator`).
 
-/// Number of custom operators, whose names the file states itself.
+/// Code of custom operators, whose names the file states itself.
 pub const CUSTOM: i32 = 32;
 
 /// The name of the operator with this number.
