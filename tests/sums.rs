@@ -85,7 +85,7 @@ impl Crafted {
         AlignedBytes::new(&image)
     }
 
-    /// The result of `parse`. A refused image is stepped as well: its sums wrap, and nothing else happens.
+    /// The result of `parse`. The image is stepped first, even if `parse` refuses it: sums wrap, and nothing else happens.
     fn parse(&self) -> Result<(), ImageError> {
         let image = self.image();
         let model = Model::parse_structure(image.image()).expect("its structure is valid");

@@ -96,7 +96,7 @@ impl<const WRITE: usize, const ERASE: usize> Flash<WRITE, ERASE> {
             *word = true;
         }
         self.bytes.get_mut()[at..at + len].copy_from_slice(&bytes[..len]);
-        // The word that was written last may have any value.
+        // In half of the cuts, the word that was written last is damaged.
         if cut.is_some() && len > 0 && self.rng.below(2) == 0 {
             for byte in &mut self.bytes.get_mut()[(last - 1) * WRITE..last * WRITE] {
                 *byte ^= self.rng.bits() as u8 & self.rng.bits() as u8;
