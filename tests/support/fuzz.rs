@@ -72,7 +72,7 @@ pub fn parse_then_step(data: &[u8]) -> Outcome {
     })
 }
 
-/// Runs `work` on the model that a byte of flags and an image stand for, and on the bytes after the flags, unless the
+/// Calls `run` with the model that a byte of flags and an image stand for, and on the bytes after the flags, unless the
 /// image is refused or the model is too large to run here.
 fn with_model(data: &[u8], run: impl FnOnce(&Model<'_>, &[u8]) -> Outcome) -> Outcome {
     let Some((&flags, data)) = data.split_first().filter(|(_, data)| !data.is_empty()) else { return Outcome::Refused };

@@ -265,7 +265,7 @@ impl<'a> Case<'a> {
         Err(ImportError::Unsupported(format!("class {:?}", self.cls)))
     }
 
-    /// Rejects anything that was not consumed. The text of the error tells an unknown argument from one of another value.
+    /// Rejects anything that was not consumed. The text of the error names an argument with its value.
     pub fn finish(&self) -> Result<()> {
         if let Some((name, value)) = self.args.iter().next() {
             let reason = format!("unknown argument {} = {value}", name.escape_debug());
