@@ -305,7 +305,7 @@ pub(crate) fn step_in_passes<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     step_by::<W>(node, started(node, io), normalized::update::<W>);
 }
 
-/// The slices of a step with h and c as the state. With `initial`, they are the initial ones before the first step.
+/// The slices of a step with h and c as the state. With `initial`, h and c have the initial values before the first step.
 fn started<'s>(node: &Node<'_>, io: Io<'s>) -> Io<'s> {
     let Some((state, flag)) = io.state.split_at_mut_checked(node.output_size + node.hidden_size) else {
         return Io { state: &mut [], ..io };
