@@ -76,7 +76,7 @@ pub enum ImageError {
     BadTensor { node: u32, tensor: u32, needed: usize, given: usize },
     /// A row of an integer node is shifted by more than 31 bits.
     BadShift { node: u32, tensor: u32 },
-    /// The record of a node states other numbers of elements of state or scratch than these, which its cell needs.
+    /// The numbers of state and scratch elements in a node's record are not `state` and `work`, which its cell needs.
     BadMemory { node: u32, state: usize, work: usize },
     /// The factor of a group of weights is not a power of two from 1 to 16.
     BadFactor { node: u32, tensor: u32 },

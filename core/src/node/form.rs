@@ -37,8 +37,8 @@ type BufferedStep<E> = fn(&Node<'_>, Option<&[E]>, &mut [E], &mut [E]) -> Option
 pub(crate) enum Run<E> {
     /// Each step has an output.
     Each(EachStep<E>),
-    /// A step may have no output yet. Otherwise it returns the number of valid rows of its output, `usize::MAX` for all. A missing input
-    /// means that the sequence has ended.
+    /// A step may have no output yet, and then returns `None`. Otherwise it returns the number of valid rows of its
+    /// output, `usize::MAX` for all. A missing input means that the sequence has ended.
     Buffered(BufferedStep<E>),
 }
 
