@@ -29,7 +29,7 @@ enum Change {
 }
 
 impl Change {
-    /// The bytes to send after these `seen` ones for the next one, or `None` to end the connection.
+    /// The bytes to send in place of `next` after the bytes `seen`, or `None` to end the connection.
     fn apply(self, seen: &[u8], next: u8) -> Option<Vec<u8>> {
         Some(match self {
             Self::Flip { bit } if bit / 8 == seen.len() => vec![next ^ 1 << (bit % 8)],
@@ -105,7 +105,7 @@ fn two(lesson: &Lesson, out: &str, ports: [u16; 2]) -> [std::process::Output; 2]
     ended(vec![process(0), process(1)]).try_into().unwrap()
 }
 
-/// Ends the thread that accepts.
+/// Ends the thread that accepts connections.
 fn stop((port, over): (u16, &AtomicBool)) {
     over.store(true, Ordering::Relaxed);
     drop(TcpStream::connect(("127.0.0.1", port)));

@@ -13,7 +13,7 @@ use super::error::WorldError;
 use super::join::JOIN;
 use super::place::{Place, lost};
 
-/// Largest size of shared bytes: that of any file that is read.
+/// Maximum number of shared bytes, which is also the limit of any file that is read.
 const MOST: u64 = 512 << 20;
 
 impl Place {
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// A gradient takes four bytes to rank 0, and four back.
+    /// Each value of a gradient takes four bytes to rank 0, and four back.
     #[test]
     fn gradients_are_sent_as_f32() {
         let work = |mut world: World| {
