@@ -13,10 +13,10 @@ use crate::lesson::{Lesson, json};
 use crate::processes::{ended, place};
 
 const MORE: [&str; 7] = ["--epochs", "4", "--batch", "64", "--noise", "0.2", "--json"];
-/// Bytes that rank 0 and the other rank send before rank 0 has let the other one in. From then on, a connection that
+/// Bytes that rank 0 and the other rank send before rank 0 has admitted the other rank. From then on, a connection that
 /// breaks is a lost rank.
 const BEFORE: [usize; 2] = [32, 104];
-/// Bytes before the first message of the training: after the nonce of rank 0 follow its verdict and a tag.
+/// Bytes before the first message of the training. Rank 0 sends its nonce, its verdict and a tag.
 const JOINED: [usize; 2] = [32 + 1 + 32, 104];
 
 /// A change that a relay makes to the bytes of a direction.
@@ -62,8 +62,8 @@ fn copy(mut from: TcpStream, mut to: TcpStream, change: Option<Change>) {
     }
 }
 
-/// Relays connections to a port. What rank 0 sends on connection number k is changed as `changes(k)[0]` says,
-/// the other direction as `changes(k)[1]`. Returns the port of the relay.
+/// Relays connections to a port. Applies `changes(k)[0]` to the bytes that rank 0 sends on connection number k, and
+/// `changes(k)[1]` to those in the other direction. Returns the port of the relay.
 fn relay<'scope>(
     scope: &'scope Scope<'scope, '_>,
     port: u16,

@@ -360,7 +360,7 @@ fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f3
 const CHUNK: usize = 16;
 
 /// Computes the gates of every unit, and from them c and m. A block of four rows holds the gates i, f, g, o of one unit.
-/// The activations are those of gates, candidate and output.
+/// The three activations are those of the gates, of the candidate and of the output.
 #[expect(clippy::too_many_arguments)]
 #[inline(always)]
 fn walk<W: Weight>(

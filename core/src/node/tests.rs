@@ -1,5 +1,5 @@
-//! Lengths of tensors, states and scratch for sizes at the borders of what an image may have, beside the same lengths in
-//! 128 bits: each is exact, or `None` if it exceeds `usize`. On a host of 32 bits many do.
+//! Compares the lengths of tensors, states and scratch, for sizes at the limits of an image, with the same lengths in 128
+//! bits: each is exact, or `None` if it exceeds `usize`. On a 32-bit host many lengths exceed it.
 
 extern crate std;
 

@@ -1,10 +1,10 @@
-//! Why an update does not go on.
+//! Why an update cannot continue.
 
 use core::fmt;
 
 use crate::error::{KeyError, TrustError};
 
-/// Why an update does not go on. The active model stays as it is.
+/// Why an update cannot continue. The active model is not affected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the variants say what their fields hold")]

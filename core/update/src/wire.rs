@@ -46,7 +46,7 @@ pub enum Request<'a> {
 pub enum Answer<'a> {
     /// A description of the device.
     About(About),
-    /// A transfer has begun or goes on.
+    /// A transfer has begun or continues.
     Received {
         /// Length of the image.
         len: u32,

@@ -73,7 +73,7 @@ impl<'s> Slab<'s> {
         &mut self.words[place]
     }
 
-    /// Divides the states before `slot` from the others.
+    /// Splits these states into those before `slot` and those from `slot` on.
     #[cfg(feature = "threads")]
     pub fn split(self, slot: usize) -> [Self; 2] {
         let (before, behind) = self.words.split_at_mut((slot - self.first) * self.stride);
@@ -316,8 +316,8 @@ fn visit<E: Element>(node: &Packed<'_, E>, field: &mut Arenas<'_, E>, runs: &mut
     }
 }
 
-/// Steps the runs of a model that is a single float layer, which reads and writes the caller's rows. Returns false if
-/// the model is another one, or the rows are not side by side.
+/// Steps the runs of a model that is a single float layer, which reads and writes the caller's rows. Returns false for any
+/// other model, or if the rows are not adjacent.
 fn direct<E: Element, P: Crosses<E> + Pod>(
     scratch: &mut Scratch,
     runs: &[Run],

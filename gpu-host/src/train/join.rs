@@ -46,9 +46,9 @@ pub(super) type Greeting = [u8; 40];
 const FIRST: usize = 32 + 40 + 32;
 
 impl Place {
-    /// Connects to the other processes within `limit`; they must have the same `fingerprint`. Rank 0 gets all others in
-    /// order of their ranks, all others get rank 0. On one machine, a secret for the training is written beside its
-    /// `checkpoint` if none is given.
+    /// Connects to the other processes within `limit`; they must have the same `fingerprint`. Rank 0 gets a connection to each
+    /// other rank, in order; every other rank gets one to rank 0. On one machine, a secret for the training is written beside
+    /// its `checkpoint` if none is given.
     pub(super) fn meet(
         &self,
         fingerprint: &str,

@@ -33,7 +33,7 @@ pub enum Machine {
     Gpu(Box<Gpu>),
 }
 
-/// A GPU and its connection to those of other processes.
+/// A GPU, and its connection to the GPUs of other processes.
 #[cfg(feature = "cudnn")]
 pub struct Gpu {
     pub(super) layers: Layers,

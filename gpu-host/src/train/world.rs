@@ -28,7 +28,7 @@ impl Place {
 pub(super) struct World<S = TcpStream> {
     pub(super) rank: usize,
     pub(super) size: usize,
-    /// Rank 0 has all others, the others have only rank 0.
+    /// On rank 0 the connections to all other ranks, in order; on any other rank the connection to rank 0.
     pub(super) peers: Vec<Channel<S>>,
 }
 

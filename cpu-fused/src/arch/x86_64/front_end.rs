@@ -32,7 +32,7 @@ fn fft(points: &mut [Complex], circle: Circle<'_>) {
     let mut quarter = first_stage(points);
     while quarter < points.len() {
         match quarter {
-            // A spectrum of so few points has no wide stage.
+            // With fewer than 16 points there is no wide stage.
             _ if points.len() < 16 => stage(points, circle, quarter),
             1 => stage(points, circle, 1),
             2 => pairs(points, circle),

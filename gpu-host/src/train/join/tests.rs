@@ -79,7 +79,7 @@ fn processes_connect_at_any_address_of_the_machine() {
     }
 }
 
-/// Rank 0 listens at the address in MASTER_ADDR, not at the others of its machine.
+/// Rank 0 listens at the address in MASTER_ADDR, not at other addresses of its machine.
 #[test]
 #[cfg(target_os = "linux")]
 fn rank_0_listens_at_its_address_only() {
