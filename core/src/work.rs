@@ -51,8 +51,7 @@ impl Limit {
     }
 }
 
-/// The most that an image may need, for [`Model::parse_within`](crate::Model::parse_within).
-/// [`NONE`](Self::NONE) sets no limits.
+/// The most that an image may need, for [`Model::parse_within`](crate::Model::parse_within); [`NONE`](Self::NONE): no limit.
 ///
 /// ```
 /// use tidegate::{ImageBytes, ImageError, Limit, Limits, Model, Work};

@@ -185,8 +185,7 @@ pub enum FrontEndError {
     LogMel,
     /// No multiplier converts the features to this scale of the input.
     Scale { found: f32 },
-    /// A table value is not between its limits (in f32 -1 and 1), or the scale is not positive. `offset` counts from the
-    /// start of the section.
+    /// A table value is not between its limits (in f32 -1 and 1), or the scale is not positive. `offset` is in the section.
     TableValue { offset: usize },
 }
 

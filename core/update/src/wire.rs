@@ -101,7 +101,7 @@ mod kind {
 }
 
 impl<'a> Request<'a> {
-    /// Writes the frame of the request with a number, and returns its bytes; none if a block is too long.
+    /// Writes the frame of the request with this number, and returns its bytes. There are none if a block is too long.
     pub fn encode<'f>(&self, number: u8, frame: &'f mut [u8; FRAME_BYTES]) -> &'f [u8] {
         match *self {
             Self::Hello => encode([number, kind::HELLO], [], frame),
@@ -132,7 +132,8 @@ impl<'a> Request<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// Writes the frame of the answer to the request with a number, and returns its bytes; none if a note is too long.
+    /// Writes the frame of the answer to the request with this number, and returns the bytes of the frame. There are none if
+    /// a note is too long.
     pub fn encode<'f>(&self, number: u8, frame: &'f mut [u8; FRAME_BYTES]) -> &'f [u8] {
         match *self {
             Self::About(about) => encode([number, kind::ABOUT], [&about.encode()[..]], frame),

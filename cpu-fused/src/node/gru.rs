@@ -435,9 +435,8 @@ impl<S: Simd, W: Weight> Layer<f32> for Gru<S, W> {
         }
     }
 
-    /// One step of many sequences runs in [`batch`]. Otherwise, the scratch holds the sums over the input,
-    /// `[sequence][time]`, then those over h, `[sequence]`, then r ⊙ h, `[sequence]`. With `low_rank`, rows are processed
-    /// one at a time.
+    /// One step of many sequences runs in [`batch`]. Otherwise the scratch holds the sums over the input, `[sequence][time]`,
+    /// the sums over h, `[sequence]`, and r ⊙ h, `[sequence]`. With `low_rank`, rows are processed one at a time.
     fn run(&self, span: &mut Span<'_, f32>) {
         let (s, len, batch) = (self.s, self.sums_len(), span.lens.len());
         let product_len = self.recurrent_len() - len;

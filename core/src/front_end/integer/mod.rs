@@ -191,8 +191,7 @@ fn store(
 /// number of points is a power of two.
 #[inline(always)]
 pub(super) fn in_reversed_places<P: Copy>(points: &mut [P], made: impl Fn(P) -> P) {
-    // x86 has no instruction that reverses bits. There the reversed index is counted up: an increment flips the low bits of
-    // an index up to the first zero, and so the high bits of the reversed index.
+    // x86 has no instruction that reverses bits. There the reversed index is counted up too, with carries to its low bits.
     const BY_COUNTING: bool = cfg!(any(target_arch = "x86", target_arch = "x86_64"));
     let unused = points.len().leading_zeros() + 1;
     let mut counted = 0;
