@@ -91,7 +91,7 @@ pub enum Activation {
     },
 }
 
-/// The bits of -0.0. Those of a negative number are greater.
+/// The bits of -0.0. Every negative number has greater bits.
 const SIGN_BIT: u32 = 1 << 31;
 
 impl Activation {

@@ -98,10 +98,10 @@ pub const TABLE_LEN: usize = 2 * HALF_STEPS as usize + 1;
 /// Largest left shift of a table's step.
 pub const MAX_TABLE_SHIFT: i32 = 14;
 /// The shift that stands for a table over octaves: 2^[`OCTAVE_BITS`] intervals in each octave of the sum, so that the relative
-/// precision is the same near zero as far from it. The first `OCTAVES << OCTAVE_BITS` values, and one more, are those of
-/// positive sums. The last is that of 0 and of all negative sums.
+/// precision is the same near zero as far from it. The first `(OCTAVES << OCTAVE_BITS) + 1` values belong to positive sums.
+/// The last value belongs to 0 and to all negative sums.
 pub const OVER_OCTAVES: u32 = 15;
-/// The same for an odd activation: f(-x) = -f(x).
+/// As [`OVER_OCTAVES`], for an odd activation, f(-x) = -f(x): only 0 uses the last value.
 pub const ODD_OCTAVES: u32 = 16;
 
 /// Number of intervals of each octave of a table over octaves, as a power of two.
@@ -124,7 +124,7 @@ pub enum Curve<'a> {
     Table {
         /// `[TABLE_LEN]`
         values: &'a [i16],
-        /// A step of the table is 2^`shift` units of the sum. Or [`OVER_OCTAVES`] or [`ODD_OCTAVES`].
+        /// The binary logarithm of the table's step, in units of the sum; or [`OVER_OCTAVES`] or [`ODD_OCTAVES`].
         shift: u32,
     },
 }
@@ -200,7 +200,7 @@ fn table(values: &[i16], x: i32, shift: u32) -> i32 {
 
 /// Interpolates linearly in a table over octaves. The last interval of an octave ends where the next octave begins.
 ///
-/// A call, so that the loops of cells with other activations stay small.
+/// Never inlined, so that the loops of cells with other activations stay small.
 #[cold]
 #[inline(never)]
 fn octaves(values: &[i16], is_odd: bool, x: i32) -> i32 {
@@ -209,7 +209,7 @@ fn octaves(values: &[i16], is_odd: bool, x: i32) -> i32 {
     }
     let (is_negative, x) = (x < 0, x.saturating_abs().unsigned_abs());
     let octave = x.ilog2();
-    // The bits below the leading one: 4 of the interval, then 15 of the part of the interval.
+    // The bits below the leading one: 4 select the interval, the next 15 are the position in the interval.
     let bits = x << (31 - octave) << 1;
     let (interval, part) = (bits >> (32 - OCTAVE_BITS), (bits << OCTAVE_BITS) >> 17);
     let index = octave << OCTAVE_BITS | interval;
@@ -225,7 +225,7 @@ fn octaves(values: &[i16], is_odd: bool, x: i32) -> i32 {
 
 /// The activations of a cell's gates and candidate.
 pub(crate) trait Curves {
-    /// Whether they are sigmoid and tanh of sums with [`PREACT_BITS`] fraction bits, for which there are kernels.
+    /// Whether the activations are sigmoid and tanh of sums with [`PREACT_BITS`] fraction bits, for which there are kernels.
     const USUAL: bool;
 
     /// The gate's activation: between 0 and 1 inclusive, with 15 fraction bits.

@@ -49,13 +49,13 @@ pub struct LabelSettings {
 #[expect(missing_docs, reason = "the variants say what their fields hold")]
 pub enum DetectorError {
     /// The section, or the buffer for it, is not as long as its number of labels requires. Lengths are in bytes;
-    /// `needed` is that of the counts if they are cut off.
+    /// `needed` is the length of the two counts if the section ends within them.
     SectionLen { needed: usize, given: usize },
     /// The number of averaged posteriors is not between 1 and 256.
     MeanOf { found: u32 },
     /// The number of labels is not between 1 and 65,536.
     Labels { found: u32 },
-    /// The threshold of a label, by its index, is negative or not finite.
+    /// The threshold of the label with this index is negative or not finite.
     Threshold { label: usize, found: f32 },
 }
 
@@ -231,7 +231,7 @@ impl<'a, 'b> Detector<'a, 'b> {
     }
 
     /// Adds the posteriors of all labels at the time `now_ms` and returns the event that they trigger, if any. A NaN
-    /// posterior prevents events of its label while it is averaged.
+    /// posterior prevents events of its label as long as it is among the averaged posteriors.
     ///
     /// Time counts modulo 2^32: after 49.7 days it wraps from [`u32::MAX`] to 0. A clock that wraps elsewhere, such as
     /// a sample count divided by a rate, may end a refractory time too early. If nothing is pushed after an event until
@@ -281,7 +281,7 @@ struct History<'b, P> {
     oldest: usize,
     /// Number of posteriors missing until there are `mean_of`.
     missing: u32,
-    /// Time and refractory time of the last event, until the latter has passed.
+    /// Time and refractory time of the last event; `None` once the refractory time has passed.
     quiet: Option<(u32, NonZero<u32>)>,
 }
 

@@ -25,7 +25,7 @@ impl core::error::Error for BufferTooSmall {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TooManyCells {
-    /// The most cells, counted by kind and options.
+    /// The largest number of different cells, counted by kind and options.
     pub most: usize,
 }
 
@@ -80,7 +80,7 @@ pub enum StepError {
     Output(ShapeError),
     /// The number of lengths is not the number of sequences.
     Lens(WrongLength),
-    /// A sequence, by its index, has fewer steps than its given length says.
+    /// The length given for the sequence with this index exceeds its number of steps.
     #[expect(missing_docs, reason = "the line above says what the fields hold")]
     Len { sequence: usize, steps: usize, given: usize },
     /// The number of reset flags is not the number of steps.

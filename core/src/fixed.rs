@@ -18,7 +18,7 @@ pub(crate) const fn product<const W: u32>(a: i32, b: i32) -> i32 {
     if W == 16 { (a * b + (1 << 14)) >> 15 } else { ((a as i64 * b as i64 + (1 << (W - 2))) >> (W - 1)) as i32 }
 }
 
-/// [`product`], in two instructions of the DSP extension for 16 bits. Compilers take three.
+/// [`product`]. For 16 bits it takes two instructions of the DSP extension, where compilers generate three.
 #[inline(always)]
 fn product_of<const W: u32>(a: i32, b: i32) -> i32 {
     debug_assert!(W == 32 || [a, b].map(|factor| factor as i16).map(i32::from) == [a, b]);
@@ -35,7 +35,7 @@ pub(crate) const fn halved(x: i32, by: u32) -> i32 {
     if by == 0 {
         return x;
     }
-    // The least value, whose predecessor does not exist, is divided without a rest.
+    // The least value, whose predecessor does not exist, is divided without a remainder.
     let toward_zero = x.saturating_add(x >> 31);
     let twice = toward_zero >> (by.wrapping_sub(1) & 31);
     (twice >> 1) + (twice & 1)
@@ -130,7 +130,7 @@ pub(crate) fn exp<const W: u32>(x: i32, integer_bits: u32) -> i32 {
     let quarter = 1 << quarter_bits;
     let below = (x & (quarter - 1)) - quarter;
     let quarters = below.wrapping_sub(x) >> (quarter_bits & 31);
-    // Not a loop, which compilers that optimize for size would leave: it takes twice the instructions.
+    // Unrolled by hand: compilers that optimize for size would keep a loop, which takes twice the instructions.
     let result = exp_of_quarter::<W>(below << (integer_bits & 31));
     let result = times_power::<W, 0>(result, quarters);
     let result = times_power::<W, 1>(result, quarters);
@@ -140,7 +140,7 @@ pub(crate) fn exp<const W: u32>(x: i32, integer_bits: u32) -> i32 {
     if integer_bits > 3 && quarters >> 5 != 0 {
         result = times_power::<W, 6>(times_power::<W, 5>(result, quarters), quarters);
     }
-    // The powers above end at -32.
+    // The powers above cover arguments down to -32.
     if integer_bits > 5 && x < -(32 << fraction_bits) { 0 } else { result }
 }
 
@@ -183,7 +183,7 @@ pub(crate) fn tanh(x: i16, integer_bits: u32) -> i16 {
     tanh_of(x, integer_bits)
 }
 
-/// [`tanh`] of 3 integer bits, in fewer instructions: that of a gate.
+/// [`tanh`] for x with 3 integer bits, the format of a gate, in fewer instructions.
 #[inline(never)]
 pub(crate) fn tanh_of_gate(x: i16) -> i16 {
     tanh_of(x, 3)

@@ -87,7 +87,7 @@ const FREE: (u32, u32) = (u32::MAX, u32::MAX);
 struct Live<const N: usize> {
     /// First element of the part.
     from: u32,
-    /// End of the part; `None` if it reaches to the end of the arena.
+    /// End of the part; `None` if the part extends to the end of the arena.
     until: Option<u32>,
     /// Start and end of each slot, in ascending order.
     slots: [(u32, u32); N],
@@ -95,8 +95,8 @@ struct Live<const N: usize> {
 }
 
 impl<const N: usize> Live<N> {
-    /// Whether the free places hold [`FREE`], and the search takes the same steps whatever the number of slots. For the few
-    /// slots of a network on a device it takes more steps than needed.
+    /// Whether free places hold [`FREE`], so that the search takes the same number of steps for any number of slots. On a
+    /// device, whose networks have few slots, these would be more steps than needed.
     const PADDED: bool = N.is_power_of_two() && cfg!(not(target_os = "none"));
 
     const fn from(from: u32) -> Self {
@@ -204,8 +204,8 @@ impl<const N: usize> Live<N> {
         }
     }
 
-    /// Moves the slots from `index` on up by one place. If there is none, the part becomes shorter by its last slot,
-    /// which may be the one that starts at `start` and has no place yet.
+    /// Moves the slots from `index` on up by one place. If no place is free, the part becomes shorter by its last slot,
+    /// which may be the new slot that starts at `start`.
     const fn make_room(&mut self, index: usize, start: u32) {
         if self.len == N {
             if index == N {
@@ -258,7 +258,7 @@ mod tests {
         })
     }
 
-    /// The same by passes that keep up to `N` slots. Also returns the number of passes.
+    /// The result of [`naive`], computed in passes that keep up to `N` slots. Also returns the number of passes.
     fn in_passes<const N: usize>(accesses: &[Access]) -> (bool, usize) {
         let (mut live, mut passes) = (Live::<N>::from(0), 1);
         loop {
@@ -296,7 +296,7 @@ mod tests {
                 let known: Vec<_> = accesses.iter().filter_map(written).collect();
                 let elements = 1 + next(longest);
                 let fresh = (next(64 - elements), elements);
-                // Reads are mostly of slots that were written, so that many programs are valid.
+                // Most reads are of slots that were written, so that many programs are valid.
                 accesses.push(match (next(3), known.len()) {
                     (0, 1..) if next(8) > 0 => {
                         let (start, elements) = known[next(known.len() as u32) as usize];

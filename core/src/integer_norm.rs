@@ -82,7 +82,7 @@ impl Moments {
     }
 }
 
-/// b = a - first, or -b - 1 if b is negative: the 32 bits beside the sign.
+/// b = a - first, or -b - 1 if b is negative: 32 bits without the sign.
 const fn magnitude(a: i32, first: i32) -> u32 {
     let b = a.wrapping_sub(first).cast_unsigned();
     if a < first { !b } else { b }

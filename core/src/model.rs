@@ -242,7 +242,7 @@ impl<'a> Model<'a> {
 
     /// The position of state `name` of `node` in one state of the model, such as `("lstm", "cell_state")`; `name` is
     /// one of its [`CellSpec::states`](crate::cell::CellSpec). `None` if there is no such node (an image may have no
-    /// names) or state. For a node whose rows have states of their own, it is that of the first row.
+    /// names) or state. For a node whose rows have states of their own, this is the position of the first row's state.
     pub fn state_range(&self, node: &str, name: &str) -> Option<Range<usize>> {
         self.state_range_of_row(node, name, 0)
     }

@@ -282,7 +282,7 @@ impl<'a> Node<'a> {
         Curve::of(self.activation(index)).unwrap_or(Curve::Identity)
     }
 
-    /// Number `index` of an integer node.
+    /// Number `index` of an integer node; 0 if there is none.
     pub const fn number(&self, index: usize) -> i32 {
         match u32_at(self.params, 4 * index..4 * index + 4) {
             Some(number) => number.cast_signed(),
@@ -290,7 +290,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value of a dimension.
+    /// The value of a dimension; 0 if it has none, because it overflows or divides by zero.
     pub const fn dim(&self, dim: &Dim) -> usize {
         match self.sizes().dim(dim) {
             Some(value) => value,
@@ -298,12 +298,12 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Extent `index` of the spec.
+    /// Extent `index` of the spec; 0 if there is none.
     pub const fn extent(&self, index: usize) -> usize {
         self.sizes().extent(index)
     }
 
-    /// Parameter `index` of the spec.
+    /// Parameter `index` of the spec; 0.0 if there is none.
     pub const fn param(&self, index: usize) -> f32 {
         match f32_at(self.params, 4 * index..4 * index + 4) {
             Some(param) => param,
@@ -311,7 +311,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Activation `index` of the spec.
+    /// Activation `index` of the spec; the identity if there is none.
     pub const fn activation(&self, index: usize) -> Activation {
         match self.activation_at(index) {
             Some(activation) => activation,
@@ -319,7 +319,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Whether the activations of the node are these, which have no parameters.
+    /// Whether the node's activations are `usual`, in this order. None of these may have parameters.
     pub(crate) fn activations_are<const N: usize>(&self, usual: [Activation; N]) -> bool {
         let (entries, _) = self.activations.as_chunks::<{ activation::LEN }>();
         let codes = entries.iter().map(|entry| u32_at(entry, activation::CODE));
@@ -336,7 +336,7 @@ impl<'a> Node<'a> {
         if code > u8::MAX as u32 { None } else { Activation::from_parts(code as u8, [alpha, beta]) }
     }
 
-    /// The address of the code of a step, which programs that measure code print.
+    /// The address of the code of a step. Programs that measure code print it.
     pub fn code_address(&self) -> usize {
         self.cell.address()
     }

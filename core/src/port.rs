@@ -1,4 +1,4 @@
-//! Named inputs and outputs: the slots of the arena that the caller fills and reads, and how values cross into them.
+//! Named inputs and outputs: the slots of the arena that the caller fills and reads, and the conversion of their values.
 
 use core::ops::Range;
 
@@ -18,8 +18,8 @@ pub struct Port<'a> {
     pub size: usize,
     /// Real value of one unit of an integer input or output; 1.0 in float numerics.
     pub scale: f32,
-    /// In the numeric `i8`, the integer of TFLite's model that stands for 0.0: TFLite's value is that of the slot plus
-    /// this. 0 in other numerics.
+    /// In the numeric `i8`, the zero point of TFLite's model: TFLite's value is the value of the slot plus this. 0 in
+    /// other numerics.
     pub zero_point: i32,
     /// First arena element of the port's slot.
     pub(crate) slot: usize,
@@ -114,7 +114,7 @@ impl<'a> Iterator for Ports<'a> {
 
 /// Checks that there is at least one input and one output, that each has a name, and that each slot starts on a
 /// multiple of `unit` elements and lies within the arena. The names follow the records in their order, without gaps, to
-/// the end of the payload, so that each byte is read once. The error is an offset.
+/// the end of the payload, so that each byte is read once. The error is the offset of the invalid part.
 pub(crate) const fn check_ports(
     payload: &[u8],
     slot_elements: usize,
@@ -200,7 +200,7 @@ impl Crosses<i16> for f32 {
         let max = MAX as f32;
         for (slot, &value) in slot.iter_mut().zip(row) {
             let value = (value / scale).clamp(-max, max);
-            // Exact, where adding a half would round up the value just below one half.
+            // Exact. Adding one half instead would round up the value just below one half.
             let whole = value as i16;
             let rest = value - f32::from(whole);
             *slot = whole.wrapping_add((rest >= 0.5).into()).wrapping_sub((rest <= -0.5).into());
@@ -215,7 +215,7 @@ impl Crosses<i16> for f32 {
     }
 }
 
-/// The buffers of a step: scratch, the inputs and the row of them that it reads, the outputs and the row that it writes.
+/// The buffers of a step: scratch, the inputs with the row to read, and the outputs with the row to write.
 pub(crate) struct Buffers<'s, 'i, 'o, P> {
     pub scratch: &'s mut [u32],
     pub inputs: &'s [&'i [P]],

@@ -8,12 +8,12 @@ pub const ONE: i32 = 1 << 15;
 /// The greatest value of a slot; the least is `-MAX`. Only the cell state of an LSTM may be -32768.
 pub const MAX: i32 = 32767;
 
-/// The constants of four rows: the starts of their sums, their multipliers over 2^32, and the right shifts of their
-/// finer sums, one byte a row, the first row in the low byte.
+/// The constants of four rows: the initial values of their sums, their multipliers in units of 2^-32, and the right shifts
+/// of their finer sums, one byte per row with the first row in the low byte.
 pub type RowBlock = [i32; 9];
 
 /// The high word of the 64-bit product, rounded down.
-// Firmware is small only if this is a function, and fast on hosts only if other crates see it.
+// Firmware is small only if this stays a function; hosts are fast only if other crates can inline it.
 #[cfg_attr(not(target_os = "none"), inline)]
 pub const fn mulh(a: i32, b: i32) -> i32 {
     if NO_LONG_MULTIPLY { mulh_of_halves(a, b) } else { ((a as i64 * b as i64) >> 32) as i32 }

@@ -1,5 +1,5 @@
-//! The self-test of an image: inputs, and the outputs that they give bit for bit. A device that has received a model runs it
-//! before it trusts the model.
+//! The self-test of an image: inputs, and the outputs that they must give, bit for bit. A device that has received a model
+//! runs the self-test before it trusts the model.
 
 use core::fmt;
 
@@ -32,9 +32,9 @@ pub enum SelfTestError {
     /// An element of the output of a step, both counted from 0, does not have the expected bits.
     #[expect(missing_docs, reason = "the line above says what the fields hold")]
     Differs { step: usize, element: usize },
-    /// Other steps have an output than expected.
+    /// The number of steps that have an output is not the expected one.
     Outputs {
-        /// Number of steps that should have one.
+        /// Number of steps that should have an output.
         expected: usize,
     },
 }
@@ -76,8 +76,8 @@ impl SelfTest<'_> {
         self.outputs
     }
 
-    /// Runs the model from a zero state, and compares the bits of every output. In an integer numeric every backend gives
-    /// these bits; in floats they are those of this crate with the feature `libm`.
+    /// Runs the model from a zero state, and compares the bits of every output. In an integer numeric every backend computes
+    /// exactly the stored bits; in a float numeric they are those of this crate with the feature `libm`.
     ///
     /// `memory` has [`Model::runner_words`] words.
     ///
@@ -105,7 +105,7 @@ impl SelfTest<'_> {
         let output = output.get_mut(..model.output_size()).ok_or(too_small)?;
         let mut state = State::new(model, own).map_err(|error| SelfTestError::Step(error.into()))?;
         let other = SelfTestError::Outputs { expected: self.outputs };
-        // The section is aligned, and its header has the length of a whole number of elements.
+        // The section is aligned, and the length of its header is a whole number of elements.
         let values: &[E] = bytemuck::try_cast_slice(self.values).unwrap_or_default();
         let (inputs, mut expected) = values.split_at_checked(self.steps * model.input_size()).ok_or(other)?;
         for (number, input) in inputs.chunks_exact(model.input_size().max(1)).enumerate() {

@@ -10,8 +10,8 @@ use crate::schedule::Schedule;
 use crate::state::State;
 use crate::step::PortValue;
 
-/// Options for running sequences. [`ALL`](Self::ALL) runs every step of each, continues from its state, and returns
-/// every output.
+/// Options for running sequences. [`ALL`](Self::ALL) runs every step of each sequence, continues from the given state,
+/// and returns every output.
 ///
 /// Masked steps in the middle of a sequence (Keras's masks) must be left out of the input, so that the state does not
 /// change.
@@ -82,8 +82,8 @@ impl Model<'_> {
     /// of rows written.
     ///
     /// # Errors
-    /// As [`run_f32`](Self::run_f32); also for a length beyond the sequence, and if there is not one reset flag per
-    /// step.
+    /// As [`run_f32`](Self::run_f32); also if a given length exceeds the number of steps, or if there is not one reset
+    /// flag per step.
     pub fn run_ports(
         &self,
         state: &mut State<'_>,
@@ -123,13 +123,13 @@ impl Model<'_> {
         self.sequence(state, scratch, inputs, outputs, sequence, Place { index: 0, time })
     }
 
-    /// Runs one sequence for each state of a batch, all with the same number of steps. Inputs are `[batch, time,
-    /// size]`; outputs too, or `[batch, size]` if only the last ones are wanted. The results of each sequence are
-    /// bit-identical to those of running it alone. Rows of outputs that no step wrote are set to zero. Returns the
-    /// number of rows written, of all sequences together.
+    /// Runs one sequence for each state of a batch, all with the same number of steps. Inputs are `[batch, time, size]`.
+    /// Outputs are `[batch, time, size]` as well, or `[batch, size]` if only the last ones are wanted. The results of each
+    /// sequence are bit-identical to those of running it alone. Rows of outputs that no step wrote are set to zero.
+    /// Returns the total number of rows written.
     ///
-    /// Time-major inputs, `[time, batch, size]`, are run one time step after the other: each is a batch of sequences of
-    /// one step.
+    /// To run time-major inputs, `[time, batch, size]`, call this function once per time step, with a batch of sequences
+    /// of one step.
     ///
     /// # Errors
     /// As [`run_ports`](Self::run_ports); also if there is not one length per sequence.
@@ -215,7 +215,7 @@ impl Model<'_> {
         Ok(written)
     }
 
-    /// One pass of a sequence. Never inlined, so that all of them share the code.
+    /// One pass of a sequence. Never inlined, so that all callers share the code.
     #[inline(never)]
     fn advance<P: PortValue>(
         &self,

@@ -81,8 +81,8 @@ impl<'b> State<'b> {
         Ok(Self { words, owner: Owner::of(model) })
     }
 
-    /// Resumes the state that `memory` already holds: that of an earlier `State` of this model, or a copy of one. Other contents give unspecified
-    /// results, but no error.
+    /// Resumes the state that `memory` already holds: that of an earlier `State` of this model, or a copy of it. Other
+    /// contents give unspecified results, but no error.
     ///
     /// # Errors
     /// If `memory` is shorter than [`Model::state_words`].
@@ -139,7 +139,7 @@ impl<'b> State<'b> {
     }
 
     /// A named state of one node, such as `("lstm", "cell_state")`: the range [`Model::state_range`] of the values.
-    /// With a windowed schedule, it is that of the first of the states that take turns. `None` if `model` has no such
+    /// With a windowed schedule, the range is in the first of the states that take turns. `None` if `model` has no such
     /// state, or if this is another model's state.
     pub fn part(&self, model: &Model<'_>, node: &str, name: &str) -> Option<&[f32]> {
         self.range(model, node, name).and_then(|range| self.values().get(range))
@@ -247,7 +247,7 @@ impl Model<'_> {
         Ok(())
     }
 
-    /// Checks the padding between the values of a state. Only integers have some, in places that the nodes know.
+    /// Checks the padding between the values of a state. Only integer numerics have padding; the nodes know where it is.
     fn check_padding(&self, values: &[[u8; 4]]) -> Result<(), RestoreError> {
         let elements = if self.numeric().is_integer() { values.as_flattened().as_chunks::<2>().0 } else { &[] };
         let mut rest = elements;
@@ -280,7 +280,7 @@ pub enum RestoreError {
     Truncated { needed: usize, given: usize },
     /// The state has been damaged since it was saved: the checksum stored with it is not that of the bytes.
     Damaged { stored: u32, computed: u32 },
-    /// The padding of a state is not zero. It begins at this element of [`State::values_i16`].
+    /// The padding of a state is not zero. It begins at index `element` of [`State::values_i16`].
     Padding { element: usize },
 }
 

@@ -41,9 +41,9 @@ impl StftError {
 
 error_of_text!(StftError);
 
-/// A stream of samples whose spectrum is changed frame by frame. A frame has the last `len` samples at every `hop`
-/// samples; before the first sample there are zeros. The same window multiplies a frame before its FFT and after the
-/// inverse. The sound that comes back is `len - hop` samples late.
+/// A stream of samples whose spectrum is changed frame by frame. Every `hop` samples, a frame takes the last `len`
+/// samples; the samples before the first one are zeros. The same window multiplies a frame before its FFT and after the
+/// inverse FFT. The output is delayed by `len - hop` samples.
 ///
 /// ```
 /// # fn suppress(bins: &mut [[f32; 2]]) {}
@@ -62,7 +62,7 @@ error_of_text!(StftError);
 /// ```
 #[derive(Debug)]
 pub struct Stft<'w, 'b> {
-    /// `[len]`, or empty for ones.
+    /// `[len]`; empty if all weights are 1.
     window: &'w [f32],
     hop: usize,
     /// `[len]`, a ring of the last samples.
@@ -148,7 +148,7 @@ impl<'w, 'b> Stft<'w, 'b> {
         Some(self.frame.as_chunks_mut().0)
     }
 
-    /// The frame, `[len]` samples, of the bins that [`analyze`](Self::analyze) has returned and the caller has changed.
+    /// Transforms the bins of [`analyze`](Self::analyze), as the caller has changed them, back to a frame, `[len]` samples.
     pub fn invert(&mut self) -> &mut [f32] {
         // For x' = Re X - Im X, with the other half mirrored, the FFT of x' gives x in the same form.
         unfold(self.frame);
@@ -159,7 +159,7 @@ impl<'w, 'b> Stft<'w, 'b> {
         self.frame
     }
 
-    /// Multiplies the frame by the window and adds it to the sound. Returns the `hop` samples that are finished with it.
+    /// Multiplies the frame by the window and adds it to the sound. Returns the `hop` samples that this frame completes.
     pub fn add(&mut self) -> &[f32] {
         multiply(self.frame, self.window);
         if let Some(last) = self.output.get_mut(self.finished..).and_then(|last| last.get_mut(..self.hop)) {
@@ -195,7 +195,7 @@ fn unfold(bins: &mut [f32]) {
     for [re, im] in bins.as_chunks_mut().0.iter_mut().skip(1) {
         (*re, *im) = (*re - *im, *re + *im);
     }
-    // H[k] is at 2k, and H[N - k] at 2k + 1. A rotation of all bits of an index is a reversal of all and one of all but
+    // H[k] is at 2k, and H[N - k] at 2k + 1. Rotating all bits of an index equals reversing all of them, and then all but
     // the first.
     reverse_bits(bins);
     let (first, second) = bins.split_at_mut_checked(bins.len() / 2).unwrap_or_default();

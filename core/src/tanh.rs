@@ -1,7 +1,7 @@
 //! The hyperbolic tangent and the logistic function in f32 without a library: the same bits on every target and with
 //! every feature, in about forty instructions each. `core/tests/activation.rs` checks the stated errors from 2^-24
-//! to 2^10 in magnitude at one block of f32 in 7, and at every f32 in a soak; beyond, both functions are a line or a
-//! constant.
+//! to 2^10 in magnitude, for one block of f32 in 7, or for every f32 in a soak. Outside of this range, both functions are
+//! a line or a constant.
 
 /// From here on tanh rounds to 1.
 const LIMIT: f32 = 9.1;

@@ -1,5 +1,5 @@
-//! The work of a step, and limits for images from elsewhere. An image says how often its weights are read, so its size
-//! bounds neither.
+//! The work of a step, and limits for images from elsewhere. An image specifies how often its weights are read, so its
+//! size does not bound the work.
 
 /// The work of one step of a model: upper bounds, for a step in which every state of the schedule runs.
 /// [`Model::work`](crate::Model::work) counts it.
@@ -10,7 +10,7 @@ pub struct Work {
     pub macs: u64,
     /// Activations, exponentials and logarithms. In an integer numeric most of them are look-ups in a table.
     pub curves: u64,
-    /// Elements that are read or moved apart from products with weights: inputs, states, pixels under a pool.
+    /// Elements that are read or moved other than for products with weights: inputs, states, pixels under a pool.
     pub moves: u64,
     /// Bytes of the image that are read. A tensor that is read several times counts each time.
     pub bytes: u64,
@@ -51,7 +51,7 @@ impl Limit {
     }
 }
 
-/// The most that an image may need, for [`Model::parse_within`](crate::Model::parse_within). [`NONE`](Self::NONE) limits nothing.
+/// The most that an image may need, for [`Model::parse_within`](crate::Model::parse_within); [`NONE`](Self::NONE): no limit.
 ///
 /// ```
 /// use tidegate::{ImageBytes, ImageError, Limit, Limits, Model, Work};

@@ -11,7 +11,7 @@ pub(crate) struct Arenas<'s, E> {
     pub spare: usize,
     /// Elements of an arena.
     pub stride: usize,
-    /// Arenas of a sequence.
+    /// Arenas per sequence.
     pub time: usize,
     /// The states of all sequences.
     pub states: &'s mut [E],

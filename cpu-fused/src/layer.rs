@@ -7,7 +7,7 @@ use core::ops::Range;
 /// third-level cache, and few enough to run many steps at once.
 pub const SEQUENCES: usize = 24;
 
-/// Measured: up to this many sequences, a layer of any size steps as fast or faster one after the other.
+/// Largest number of sequences that a layer of any size steps at least as fast one after the other, as measured.
 pub const FEW: usize = 2;
 
 /// A node, packed for one instruction set.
@@ -20,7 +20,7 @@ pub trait Layer<E: Copy + Default>: Send + Sync {
     /// Runs one step.
     fn step(&self, io: Io<'_, E>);
 
-    /// Number of sequences up to which single steps are faster, one sequence after the other.
+    /// Largest number of sequences for which single steps are faster, one sequence after the other.
     fn few(&self) -> usize {
         FEW
     }

@@ -5,7 +5,7 @@ use core::cell::Cell;
 use bytemuck::Pod;
 
 thread_local! {
-    /// Bytes that this thread has allocated as [`Lines`], modulo 2^64: what a layer takes when it is packed.
+    /// Bytes that this thread has allocated as [`Lines`], modulo 2^64: the difference is what a layer takes when it is packed.
     static ALLOCATED: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -54,22 +54,22 @@ pub(crate) struct Packed<'m, E> {
     pub node: Node<'m>,
     /// Whether a step may end without an output.
     pub is_window: bool,
-    /// `None` if `tidegate` steps the node.
+    /// The packed layer; `None` if `tidegate` steps the node.
     pub layer: Option<Arc<dyn Layer<E> + 'm>>,
     /// The node's part of a state.
     pub state: Range<usize>,
-    /// The slot that it reads (of an unrolled node, the first row), if it reads only one.
+    /// The slot that the node reads, if it reads only one; the first row of the slot if the node is unrolled.
     pub input: Option<Range<usize>>,
-    /// The elements that it writes (of an unrolled node, all rows).
+    /// The elements that the node writes; all rows if the node is unrolled.
     pub output: Range<usize>,
-    /// End of the slot that it writes, including padding.
+    /// End of the slot that the node writes, including padding.
     pub output_end: usize,
 }
 
 /// An input or output of the model.
 pub(crate) struct Port {
     pub place: Range<usize>,
-    /// End of its slot, including padding.
+    /// End of the port's slot, including padding.
     pub end: usize,
     pub scale: f32,
 }
@@ -114,7 +114,7 @@ impl<'m, E: Copy + Default> Nodes<'m, E> {
             let output = node.output();
             let is_window = node.kind.is_buffered();
             Ok(Packed {
-                // Core steps rows with states of their own.
+                // `tidegate` steps the nodes whose rows have states of their own.
                 layer: if node.cells() > 1 { None } else { shared(index, &node)? },
                 is_window,
                 state,

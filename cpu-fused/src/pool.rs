@@ -27,8 +27,8 @@ const LINE: usize = 16;
 /// Streams join and leave at any time. They step in any subset and any order: each has its own clock, so schedules,
 /// windows and resets are those of a stream alone, and so are the bits of its outputs and of its state.
 ///
-/// The states lie side by side. Streams that are ready side by side are stepped where they lie; others are copied to a
-/// block and back. A join takes the lowest free slot, which keeps live streams together.
+/// The states are adjacent in memory. Ready streams with adjacent states are stepped in place; the states of others are
+/// copied to a block and back. A join takes the lowest free slot, which keeps live streams together.
 ///
 /// [`step`](Self::step) allocates nothing. It steps every ready stream before it returns, so a frame waits for at most
 /// the rest of the running call and the next call. A server bounds this wait by the number of streams of a pool, or by
@@ -99,7 +99,7 @@ impl<'m> StreamPool<'m> {
         Self::with_capacity(model, 0)
     }
 
-    /// A pool without streams, with memory for `streams` of them: until then, no join allocates.
+    /// A pool without streams, with memory for `streams` of them: up to this number, no join allocates.
     pub fn with_capacity(model: &FusedModel<'m>, streams: usize) -> Self {
         let mut pool = Self {
             lane: Lane::new(model),
@@ -181,7 +181,7 @@ impl<'m> StreamPool<'m> {
     /// Saves the state of a stream to the start of `out`, like [`State::save`].
     ///
     /// # Errors
-    /// If the stream is not in the pool; inside, if `out` is too short.
+    /// The outer error: the stream is not in the pool. The inner error: `out` is too short.
     pub fn save(&mut self, id: StreamId, out: &mut [u8]) -> Result<Result<usize, BufferTooSmall>, PoolError> {
         Ok(self.state(id)?.save(out))
     }
@@ -189,14 +189,14 @@ impl<'m> StreamPool<'m> {
     /// Restores a state that any backend saved, like [`Model::restore`](tidegate::Model::restore).
     ///
     /// # Errors
-    /// If the stream is not in the pool; inside, if `bytes` are damaged, or are not a state of this model.
+    /// The outer error: the stream is not in the pool. The inner error: `bytes` are damaged, or not a state of this model.
     pub fn restore(&mut self, id: StreamId, bytes: &[u8]) -> Result<Result<(), RestoreError>, PoolError> {
         let model = self.model.model;
         Ok(model.restore(&mut self.state(id)?, bytes))
     }
 
     /// Steps every stream of `ready` once, for a model with one input and one output. Row `i` of `input`, `[ready,
-    /// input]`, is the frame of `ready[i]`, and so is row `i` of `output`. Returns the outcome of each stream: a row
+    /// input]`, is the frame of `ready[i]`; row `i` of `output` receives its output. Returns the outcome of each stream: a row
     /// of `output` is unchanged if its step has no output. Allocates nothing.
     ///
     /// # Errors

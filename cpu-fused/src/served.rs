@@ -15,14 +15,14 @@ use tokio::sync::oneshot;
 use crate::model::FusedModel;
 use crate::pool::{PoolError, StreamId, StreamPool};
 
-/// How a [`PoolServer`] waits, and how much it takes.
+/// Limits of a [`PoolServer`]: how many streams it takes, and how long their frames wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Largest number of live streams.
     pub streams: usize,
     /// Largest number of streams that one call steps. It bounds the time of a call, and so the wait of a frame.
     pub batch: usize,
-    /// How long a frame waits for those of other streams.
+    /// Longest time that a frame waits for the frames of other streams.
     pub deadline: Duration,
 }
 
@@ -39,7 +39,7 @@ impl Default for Limits {
 pub enum ServeError {
     /// The server has the largest number of streams.
     Full {
-        /// That number.
+        /// The largest number of streams.
         streams: usize,
     },
     /// The frame has the wrong length.
@@ -73,7 +73,7 @@ impl core::error::Error for ServeError {}
 ///
 /// A call of the pool begins when every live stream has a frame, when [`Limits::batch`] streams have one, or when a frame
 /// has waited for [`Limits::deadline`]. A frame therefore waits for at most the deadline, the rest of a running call, and
-/// the calls that the frames before it need.
+/// the calls for the frames before it.
 ///
 /// Any executor will do. One thread computes: for more cores, start several servers.
 ///
@@ -119,7 +119,7 @@ pub struct Served {
     pub frames: u64,
     /// Number of calls of the pool.
     pub calls: u64,
-    /// Time inside these calls.
+    /// Time spent in these calls.
     pub busy: Duration,
 }
 
@@ -160,8 +160,8 @@ impl PoolServer {
     /// Starts the thread of a pool.
     ///
     /// # Errors
-    /// If the model has not one input and one output in floats (of the kind
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput)), or the system starts no thread.
+    /// If the model does not have exactly one input and one output in floats (error kind
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput)), or the system does not start a thread.
     pub fn start(model: &FusedModel<'static>, limits: Limits) -> io::Result<Self> {
         let mut pool = StreamPool::new(model);
         pool.step(&[], &[], &mut []).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
@@ -228,7 +228,7 @@ impl ServedStream {
 
 impl Drop for ServedStream {
     fn drop(&mut self) {
-        // Without a thread there is nothing to leave.
+        // If the thread has ended, the stream is gone as well.
         let _ = self.server.send(Request::Leave(self.id));
     }
 }
@@ -238,7 +238,7 @@ struct Worker {
     pool: StreamPool<'static>,
     limits: Limits,
     counts: Arc<Counts>,
-    /// In the order of their arrival.
+    /// The waiting frames, in the order of their arrival.
     turns: VecDeque<Turn>,
 }
 
@@ -272,7 +272,7 @@ impl Worker {
                 let streams = self.limits.streams;
                 let joined =
                     if self.pool.len() < streams { Ok(self.pool.join()) } else { Err(ServeError::Full { streams }) };
-                // The task has gone meanwhile.
+                // If the task no longer waits for the answer, the stream leaves again.
                 if let Err(Ok(id)) = reply.send(joined) {
                     let _ = self.pool.leave(id);
                 }
@@ -289,7 +289,7 @@ impl Worker {
         self.counts.streams.store(self.pool.len(), Ordering::Relaxed);
     }
 
-    /// Steps the streams that have waited longest. A stream whose task gave up an earlier frame can have two: one waits.
+    /// Steps the streams that have waited longest. A stream whose task gave up an earlier frame can have two frames: one waits.
     fn call(&mut self, ready: &mut Vec<StreamId>, frames: &mut Vec<f32>, outputs: &mut Vec<f32>) {
         let start = Instant::now();
         let (mut chosen, mut rest) = (Vec::new(), VecDeque::new());
@@ -325,7 +325,7 @@ impl Worker {
                 }
                 Err(error) => Err(ServeError::Pool(*error)),
             };
-            // A task that has given up does not listen.
+            // A task that has abandoned its frame does not receive the row.
             let _ = turn.reply.send(row);
         }
     }

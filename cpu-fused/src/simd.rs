@@ -79,7 +79,7 @@ pub trait Simd: Instructions {
     fn power(self, low_bits: Self::F32) -> Self::F32;
     /// The sum of all lanes: halves are added until one lane is left.
     fn sum(self, a: Self::F32) -> f32;
-    /// tanh of `scale` · x, within [`TANH_MAX_ERROR`](tidegate::internals::activation::TANH_MAX_ERROR); `scale` is a power of two.
+    /// tanh(`scale` · x) within [`TANH_MAX_ERROR`](tidegate::internals::activation::TANH_MAX_ERROR); `scale` is a power of 2.
     #[inline(always)]
     fn tanh(self, x: Self::F32, scale: f32) -> Self::F32 {
         tanh_by_exp(self, self.mul(self.splat(scale), x))

@@ -460,8 +460,8 @@ fn vectors<S: Simd, W: Weight, const R: usize, const N: usize, const M: usize, c
 }
 
 /// Adds the products of `V` vectors of a panel with `N` operands. Loops over indices, and sums passed by value, keep the
-/// sums in registers. So do the loops' orders: what the inner loop repeats, weights or operands, is the smaller number of
-/// registers.
+/// sums in registers. The order of the loops saves registers as well: the inner loop runs over the weights or the
+/// operands, whichever are fewer.
 #[inline(always)]
 fn chain<S: Simd, W: Weight, const R: usize, const N: usize, const FROM: usize, const V: usize>(
     s: S,

@@ -306,8 +306,8 @@ struct Chunk<'s> {
     resets: &'s [bool],
 }
 
-/// The state of a [window](tidegate::internals::cell::window): its rows, the number of valid rows, and the steps since its last
-/// output. Rows that do not complete it are copied together.
+/// The state of a [window](tidegate::internals::cell::window): its rows, the number of valid rows, and the steps since its
+/// last output. Rows that do not complete the window are copied together.
 struct Counts<'n, 'm, E> {
     window: &'n Packed<'m, E>,
     /// Elements of a count in the state.

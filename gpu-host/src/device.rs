@@ -218,7 +218,7 @@ impl GpuStack {
     /// after them; zeros if `None`. They stay until they are written again.
     ///
     /// # Errors
-    /// If they are those of another stack, or the device fails.
+    /// If the states belong to another stack, or the device fails.
     pub fn set_states(&self, batch: &mut GpuBatch, from: Option<&States>) -> Result<(), GpuError> {
         let (rnn, rows) = (self.layout.rnn(), batch.lengths.len());
         let Some(States(from)) = from else { return batch.plan.clear_states(&mut batch.buffers) };

@@ -81,8 +81,8 @@ pub(crate) fn open(needed: Needed) -> Result<(Library, String), LibraryError> {
 }
 
 /// The files of a library in the order in which they are tried: full paths in the folders `named`, then names that the
-/// loader looks for in the system's folders. It would look in the folders `searched` first, so each of these must be
-/// one of the other folders. An empty folder means the current one to the loader.
+/// loader looks for in the system's folders. The loader looks in the folders `searched` first, so each of these must be
+/// one of the folders `named` or of the system. An empty folder means the current one to the loader.
 fn files(needed: Needed, named: &OsStr, searched: &OsStr) -> Result<Vec<String>, LibraryError> {
     let text = |folder: &Path| folder.to_string_lossy().into_owned();
     let is_full = |folder: &Path| folder.is_absolute() && folder.components().all(|part| part != Component::ParentDir);
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// Otherwise `cudarc` would panic on a machine where [`open`] has found the driver.
+    /// With other names, `cudarc` would panic on a machine where [`open`] has found the driver.
     #[test]
     fn cudarc_tries_the_same_names_for_the_driver() {
         let theirs: Vec<String> =

@@ -1,5 +1,5 @@
-//! What TensorFlow called a `Saveable`: conversion of the weights of a stack to and from a canonical model, which
-//! `tidegate pack` reads.
+//! Conversion of the weights of a stack to and from a canonical model, which `tidegate pack` reads. TensorFlow calls this
+//! a `Saveable`.
 //!
 //! A first layer without input weights is saved with the identity as input weights, which is equivalent. It is restored
 //! only from the identity.

@@ -200,7 +200,7 @@ fn scaling_requires_a_bias() {
     case.network.model(&case.params, &Scaling::none(3), "").unwrap();
 }
 
-/// Forward and backward, missing input weights are equivalent to the identity.
+/// Missing input weights are equivalent to the identity, forward and backward.
 #[test]
 fn missing_input_weights_are_the_identity() {
     for cell in Cell::ALL {

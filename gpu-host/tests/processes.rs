@@ -19,7 +19,7 @@ fn start(lesson: &Lesson, size: usize, out: &str, more: &[&[&str]]) -> Vec<Child
     (0..size).map(process).collect()
 }
 
-/// Sets the variables that torchrun sets. A secret of the environment would be used.
+/// Sets the variables that torchrun sets, and removes a secret from the environment, because it would be used.
 pub fn place(command: &mut Command, rank: usize, size: usize, port: u16) {
     let numbers = [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", size), ("MASTER_PORT", port.into())];
     command.envs(numbers.map(|(name, number)| (name, number.to_string()))).env("MASTER_ADDR", "127.0.0.1");

@@ -194,7 +194,7 @@ fn waiting_for_a_missing_rank_has_a_time_limit() {
     assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
 }
 
-/// The other processes do not wait for it in NCCL.
+/// The other processes do not wait in NCCL for a process without it.
 #[test]
 fn a_process_without_nccl_ends_the_training() {
     let (machine, lesson) = (with_nccl(), Lesson::new(4));

@@ -13,10 +13,10 @@ use crate::lesson::{Lesson, json};
 use crate::processes::{ended, place};
 
 const MORE: [&str; 7] = ["--epochs", "4", "--batch", "64", "--noise", "0.2", "--json"];
-/// Bytes that rank 0 and the other rank send before rank 0 has let the other one in. From then on, a connection that
+/// Bytes that rank 0 and the other rank send before rank 0 has admitted the other rank. From then on, a connection that
 /// breaks is a lost rank.
 const BEFORE: [usize; 2] = [32, 104];
-/// Bytes before the first message of the training: after the nonce of rank 0 follow its verdict and a tag.
+/// Bytes before the first message of the training. Rank 0 sends its nonce, its verdict and a tag.
 const JOINED: [usize; 2] = [32 + 1 + 32, 104];
 
 /// A change that a relay makes to the bytes of a direction.
@@ -29,7 +29,7 @@ enum Change {
 }
 
 impl Change {
-    /// The bytes to send after these `seen` ones for the next one, or `None` to end the connection.
+    /// The bytes to send in place of `next` after the bytes `seen`, or `None` to end the connection.
     fn apply(self, seen: &[u8], next: u8) -> Option<Vec<u8>> {
         Some(match self {
             Self::Flip { bit } if bit / 8 == seen.len() => vec![next ^ 1 << (bit % 8)],
@@ -62,8 +62,8 @@ fn copy(mut from: TcpStream, mut to: TcpStream, change: Option<Change>) {
     }
 }
 
-/// Relays connections to a port. What rank 0 sends on connection number k is changed as `changes(k)[0]` says,
-/// the other direction as `changes(k)[1]`. Returns the port of the relay.
+/// Relays connections to a port. Applies `changes(k)[0]` to the bytes that rank 0 sends on connection number k, and
+/// `changes(k)[1]` to those in the other direction. Returns the port of the relay.
 fn relay<'scope>(
     scope: &'scope Scope<'scope, '_>,
     port: u16,
@@ -105,7 +105,7 @@ fn two(lesson: &Lesson, out: &str, ports: [u16; 2]) -> [std::process::Output; 2]
     ended(vec![process(0), process(1)]).try_into().unwrap()
 }
 
-/// Ends the thread that accepts.
+/// Ends the thread that accepts connections.
 fn stop((port, over): (u16, &AtomicBool)) {
     over.store(true, Ordering::Relaxed);
     drop(TcpStream::connect(("127.0.0.1", port)));

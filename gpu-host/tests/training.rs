@@ -369,7 +369,7 @@ fn a_model_for_sounds_has_the_reported_accuracy() {
 }
 
 /// Compares a training on the whole data with the record that the documentation shows. Another machine may round
-/// differently and be right on a few others: as many as three standard deviations of the number of mistakes.
+/// differently and classify a few others correctly: as many as three standard deviations of the number of mistakes.
 fn note(name: &str, report: &serde_json::Value) {
     let held_out = report["held_out"].as_u64().unwrap();
     let right = (report["accuracy"].as_f64().unwrap() * held_out as f64).round() as u64;
@@ -384,7 +384,7 @@ fn note(name: &str, report: &serde_json::Value) {
 
 /// Digits row by row, hidden size 32, Adam at 0.01 and batches of 128: a common first experiment with recurrent
 /// networks. Every fifth digit is held out. A part of the data has fewer digits, so epochs are shorter and there are more of
-/// them. What is learned from few digits generalizes less: half of the held-out ones must be right, and chance is a tenth.
+/// them. Training on few digits generalizes less: half of the held-out ones must be right, where chance is a tenth.
 #[test]
 fn mnist_by_rows_reaches_a_batch_of_90_percent() {
     let lesson = Lesson::new(4);

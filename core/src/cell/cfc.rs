@@ -217,8 +217,8 @@ fn features<'w, W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], work: &'w
     z
 }
 
-/// Computes `z` from as many rows of a matrix, starting with row `first`. A layer may begin within a block of four
-/// rows.
+/// Computes each element of `z` from one row of a matrix, starting with row `first`. A layer may begin within a block of
+/// four rows.
 fn layer<W: Weight>(
     weights: Matrix<'_, W>,
     bias: &[[f32; 4]],

@@ -183,7 +183,7 @@ fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, gate: impl Fn(f32) -> f32, ca
     let Some((sums, projected)) = work.split_at_mut_checked(2 * node.hidden_size) else { return };
     let operand = operand::<W>(node, hidden, projected);
     rows::<W>(node, GATE_BIAS, GATE_INPUT_WEIGHTS, GATE_RECURRENT_WEIGHTS).all(x, operand, sums);
-    // r is written to the first half of the sums. r and z of a unit are adjacent there, never before the place of r.
+    // r of unit k replaces element k. The sums of r and z of this unit are elements 2k and 2k + 1, which are never before k.
     let cells = cell::Cell::from_mut(&mut *sums).as_slice_of_cells();
     for ((sums, reset), update) in cells.as_chunks::<2>().0.iter().zip(cells).zip(y.iter_mut()) {
         let [r, z] = [gate(sums[0].get()), gate(sums[1].get())];

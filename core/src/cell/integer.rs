@@ -102,7 +102,7 @@ impl<'a, 'x, K: Kernel, const ANY: bool> Single<'a, 'x, K, ANY> {
         sums.finish()
     }
 
-    /// Writes the sums of these rows, the next ones.
+    /// Writes the sums of `rows`, which are the next rows.
     #[inline(always)]
     fn write(&self, rows: &[RowBlock], sums: &mut Written<'_>) {
         match self.plane {
@@ -182,7 +182,7 @@ impl<'a, 'x, K: Kernel, const ANY: bool> Pair<'a, 'x, K, ANY> {
         sums
     }
 
-    /// Writes the sums of these rows, the next ones.
+    /// Writes the sums of `rows`, which are the next rows.
     #[inline(always)]
     fn write<'s>(&mut self, rows: &[RowBlock], mut sums: Written<'s>) -> &'s [[i32; 4]] {
         match &mut self.wide {

@@ -305,7 +305,7 @@ pub(crate) fn step_in_passes<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     step_by::<W>(node, started(node, io), normalized::update::<W>);
 }
 
-/// The slices of a step with h and c as the state. With `initial`, they are the initial ones before the first step.
+/// The slices of a step with h and c as the state. With `initial`, h and c have the initial values before the first step.
 fn started<'s>(node: &Node<'_>, io: Io<'s>) -> Io<'s> {
     let Some((state, flag)) = io.state.split_at_mut_checked(node.output_size + node.hidden_size) else {
         return Io { state: &mut [], ..io };
@@ -360,7 +360,7 @@ fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f3
 const CHUNK: usize = 16;
 
 /// Computes the gates of every unit, and from them c and m. A block of four rows holds the gates i, f, g, o of one unit.
-/// The activations are those of gates, candidate and output.
+/// The three activations are those of the gates, of the candidate and of the output.
 #[expect(clippy::too_many_arguments)]
 #[inline(always)]
 fn walk<W: Weight>(

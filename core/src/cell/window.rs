@@ -127,7 +127,7 @@ pub(crate) fn step<E: Element>(node: &Node<'_>, x: Option<&[E]>, state: &mut [E]
     if node.has(PARTIAL) {
         *filled = E::zeroed();
     }
-    // Nodes after it may run over other rows than those of the window.
+    // All rows are valid: nodes after the window may run over other rows than those of the window.
     Some(usize::MAX)
 }
 

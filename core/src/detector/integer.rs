@@ -4,7 +4,7 @@
 //! sum[l] = Σ posterior[l] over the last `mean_of` posteriors;  event where sum[l] >= threshold[l] / scale · mean_of
 //! ```
 //!
-//! The scale is 2^-15, or 2^-8 as that of TFLite's sigmoid and softmax in 8 bits.
+//! The scale is 2^-15, or 2^-8 as in TFLite's softmax and sigmoid of 8 bits.
 //! Both sides are exact. The events equal those of a [`Detector`](super::Detector) that receives the posteriors as f32,
 //! except where its rounded mean reaches a threshold that the exact mean does not reach.
 
@@ -16,7 +16,7 @@ use crate::error::{BufferTooSmall, WrongLength};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum IntegerDetectorError {
-    /// The scale of the model's output is neither 2^-15 nor 2^-8, which are those of softmax and sigmoid.
+    /// The scale of the model's output is neither 2^-15 nor 2^-8, the scales of softmax and sigmoid.
     Scale {
         /// The scale found.
         found: f32,
@@ -101,7 +101,7 @@ impl<'a, 'b> IntegerDetector<'a, 'b> {
         }
         let (label, sum) = self.best();
         let Some(settings) = self.settings.label(label) else { return Ok(None) };
-        // The mask drops the sign, which zero may have.
+        // The mask drops the sign: a threshold of -0.0 is valid.
         let threshold = settings.threshold.to_bits() & !SIGN_BIT;
         if threshold > ONE_BITS || i64::from(sum) < least_sum(threshold, self.settings.mean_of, self.bits) {
             return Ok(None);
@@ -208,7 +208,7 @@ mod tests {
         assert!(count > 500, "{count}");
     }
 
-    /// A byte's sum above `c` · n has an event, and none at `c` · n, with the threshold in the middle.
+    /// A threshold midway between two sums: the greater sum triggers an event, the smaller one, `cutoff` · n, does not.
     #[test]
     fn a_threshold_between_two_sums_of_bytes_separates_them() {
         for (cutoff, mean_of) in [(247, 5_u32), (127, 10), (1, 1), (254, 20)] {

@@ -25,7 +25,7 @@ type IntegerExtract = fn(&IntegerMfcc<'_>, Frame<'_>, &mut [u32], &mut [i16]);
 pub struct Mfcc<'a> {
     settings: MfccSettings,
     tables: Tables<'a>,
-    /// The function that matches the tables. Firmware whose image is a constant then does not contain the others.
+    /// The function for these tables. Firmware whose image is a constant then contains no function for other tables.
     extract: Extract,
     /// As `extract`, in integers; `None` if the tables are f32.
     integers: Option<IntegerExtract>,

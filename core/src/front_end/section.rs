@@ -83,7 +83,7 @@ impl Layout {
     }
 }
 
-/// Byte offset behind the settings.
+/// Byte offset of the tables, which follow the settings.
 pub(super) const fn tables_at(settings: &MfccSettings) -> usize {
     match settings.method {
         Method::LogMel(_) => field::LOG_MEL_TABLES,

@@ -37,7 +37,7 @@ pub struct MfccSettings {
     /// Upper edge of the last mel band in Hz.
     pub upper_hz: f32,
     /// Number of FFT bins from 0 Hz to the sample rate as the mel bands count them, normally `fft_len`. sonopy uses
-    /// `fft_len` / 2 + 1, so it takes each bin for one of twice its frequency.
+    /// `fft_len` / 2 + 1, and thus treats each bin as one of twice its frequency.
     pub bins_per_rate: u32,
     /// Positions of the corners of the mel bands.
     pub corners: MelCorners,
@@ -58,7 +58,7 @@ pub enum Method {
     #[default]
     Mfcc,
     /// The logarithms of the mel bands in decibels, mapped to 0 to 1 (MLPerf Tiny's streaming wake word). The spectrum is
-    /// [`Power`](Spectrum::Power), the first feature is none of its own, and there are as many features as mel bands.
+    /// [`Power`](Spectrum::Power), `first` has its default, and there are as many features as mel bands.
     LogMel(LogMel),
     /// The logarithms of the mel bands after noise reduction and automatic gain control (PCAN), always computed in
     /// integers, bit for bit as TensorFlow Lite Micro's audio front end does (`micro_features`, ESPHome's
@@ -88,9 +88,9 @@ impl Method {
 pub struct LogMel {
     /// Pre-emphasis, from 0 to 1. The sample before the first one is 0.
     pub emphasis: f32,
-    /// Decibels of a feature of 0.
+    /// Level in decibels that is mapped to 0.
     pub lowest_db: f32,
-    /// Decibels of a feature of 1, at least 20 more.
+    /// Level in decibels that is mapped to 1; at least 20 above `lowest_db`.
     pub highest_db: f32,
 }
 
@@ -153,7 +153,7 @@ pub enum FrontEndError {
     /// The section has tables in f32, and this build has neither the feature `libm` nor `micromath`.
     NoFloats,
     /// The section, or the buffer for it, is not as long as its settings require. Lengths are in bytes; `needed` is
-    /// that of the settings if they are cut off.
+    /// the length of the settings if the section ends within them.
     SectionLen { needed: usize, given: usize },
     /// The sample rate is not between 1 and 192,000 Hz.
     SampleRate { found: u32 },
@@ -185,7 +185,7 @@ pub enum FrontEndError {
     LogMel,
     /// No multiplier converts the features to this scale of the input.
     Scale { found: f32 },
-    /// A table value is not between its limits (in f32 -1 and 1), or the scale is not positive. The offset counts the bytes of the section.
+    /// A table value is not between its limits (in f32 -1 and 1), or the scale is not positive. `offset` is in the section.
     TableValue { offset: usize },
 }
 
@@ -299,7 +299,7 @@ impl MfccSettings {
         if self.method.is_micro() { Err(FrontEndError::Micro) } else { self.check() }
     }
 
-    /// Whether the settings that [`Method::Micro`] does not leave open have its values.
+    /// Whether the settings that [`Method::Micro`] prescribes have the prescribed values.
     const fn fits_micro(&self) -> bool {
         matches!(
             (self.window, self.spectrum, self.corners, self.first),

@@ -76,13 +76,13 @@ pub enum ImageError {
     BadTensor { node: u32, tensor: u32, needed: usize, given: usize },
     /// A row of an integer node is shifted by more than 31 bits.
     BadShift { node: u32, tensor: u32 },
-    /// The record of a node states other numbers of elements of state or scratch than these, which its cell needs.
+    /// The numbers of state and scratch elements in a node's record are not `state` and `work`, which its cell needs.
     BadMemory { node: u32, state: usize, work: usize },
     /// The factor of a group of weights is not a power of two from 1 to 16.
     BadFactor { node: u32, tensor: u32 },
-    /// A weight that pads the columns of a matrix to those of the layout is not zero.
+    /// A weight that pads the columns of a matrix to a number of columns that the layout supports is not zero.
     BadFiller { node: u32, tensor: u32 },
-    /// The sum of a row of an integer node could overflow 32 bits. Rows count from 0; `tensor` is that of the rows.
+    /// The sum of a row of an integer node could overflow 32 bits. Rows count from 0; `tensor` is the tensor of the rows.
     BadSum { node: u32, tensor: u32, row: u32 },
     /// The settings or tables of the front end are invalid.
     FrontEnd(FrontEndError),

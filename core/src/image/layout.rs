@@ -9,7 +9,7 @@ pub const GROUP: usize = 32;
 pub(crate) const GROUP_BYTES: usize = 4 * GROUP / 2 + 4;
 /// [`GROUP_BYTES`] in words.
 pub(crate) const GROUP_WORDS: usize = GROUP_BYTES / 4;
-/// Bytes of the columns that a kernel reads at once, at most.
+/// Maximum number of bytes of the columns that a kernel reads at once.
 const MAX_TAIL: usize = 64;
 /// Largest factor of a group. Factors are powers of two.
 pub const MAX_FACTOR: u8 = 16;
@@ -139,7 +139,7 @@ impl Layout {
             while row < 4 {
                 let place = self.place(numeric, row, col);
                 let (place, bits) = if halves { (place / 2, 15 << (4 * (place % 2))) } else { (place, 0xFF) };
-                // Without indices that could lead to a panic.
+                // Without indexing, which could panic.
                 if let Some((_, [byte, ..])) = mask.split_at_mut_checked(place) {
                     *byte |= bits;
                 }

@@ -100,7 +100,7 @@ impl Numeric {
         }
     }
 
-    /// Whether this build runs models in it: float ones need the feature `libm` or `micromath`.
+    /// Whether this build runs models in this numeric: float numerics need the feature `libm` or `micromath`.
     pub const fn is_read(self) -> bool {
         self.is_integer() || HAS_FLOATS
     }

@@ -1,7 +1,7 @@
 //! The text in images: labels and the names of nodes and ports. It is printed to terminals, so it contains no control
 //! characters and none that change the direction of text.
 
-/// A number with this byte eight times.
+/// A word that holds `byte` eight times.
 const fn all(byte: u8) -> u64 {
     u64::from_le_bytes([byte; 8])
 }
@@ -17,8 +17,8 @@ pub(crate) const fn first_refused(text: &[u8], lines: bool) -> Option<usize> {
             [] => break,
         };
         let word = u64::from_le_bytes(bytes);
-        // The high bit of a byte: whether a character that is refused may begin there. Few other characters begin with
-        // the last three. No sum carries into the next byte.
+        // The high bit of each byte says whether a refused character may begin there. Few other characters begin with the
+        // last three bytes that are tested. No sum carries into the next byte.
         let low = word & all(0x7F);
         let control = !((low + all(0x60)) | word) & !(is_byte(word, b'\n') & feeds);
         let mut may_begin = (control | (low + all(1)) & !word) & all(0x80);

@@ -21,7 +21,7 @@ pub(crate) const fn check(payload: &[u8], integer: bool, [input, output]: [usize
         return Err(offset);
     }
     let bytes = if integer { 2 } else { 4 };
-    // Sizes of ports have at most 32 bits, and numbers of steps 17.
+    // Port sizes have at most 32 bits, and step counts 17, so the product fits 64 bits.
     let input_bytes = bytes * steps as u64 * input as u64;
     if input_bytes + bytes * outputs as u64 * output as u64 != values.len() as u64 {
         return Err(payload.len());

@@ -31,7 +31,7 @@ macro_rules! quad {
     };
 }
 
-/// r11 quads, two per turn.
+/// The loop over the quads, whose number is in r11, two per turn.
 macro_rules! quads {
     () => {
         concat!(

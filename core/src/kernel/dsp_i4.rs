@@ -73,7 +73,7 @@ fn sum(x: &[u32]) -> i32 {
     x.iter().map(|&x| i32::from(x as i16) + (x.cast_signed() >> 16)).sum()
 }
 
-/// In the order of the registers that LDM loads.
+/// The fields are in the order of the registers that LDM loads.
 #[repr(C)]
 struct Frame {
     sums: *mut [i32; 4],
@@ -175,7 +175,7 @@ unsafe fn add_blocks(frame: &Frame) {
             "strd r4, r5, [sp, #8]",
             "bne 1b",
             "b 7f",
-            // The last group of a block may have only the last one to three of the four units.
+            // The last group of a block may have only one to three units: jumps to the last ones of the four.
             "6:",
             "adds r5, r5, #2",
             "bgt 3b",

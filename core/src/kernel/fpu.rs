@@ -125,7 +125,7 @@ pub fn accumulate(mut acc: [f32; 4], block: &[[f32; 4]], x: &[f32]) -> [f32; 4] 
     acc
 }
 
-/// In the order of the registers that LDRD loads.
+/// The fields are in the order of the registers that LDRD loads.
 #[repr(C)]
 struct Operand {
     x: *const f32,

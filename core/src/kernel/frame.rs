@@ -14,7 +14,7 @@ pub struct Frame<U, X> {
     pub blocks: usize,
 }
 
-/// A part, in the order of the registers that LDM loads.
+/// A part. The fields are in the order of the registers that LDM loads.
 #[repr(C)]
 pub struct Walk<U, X> {
     /// Units of a block.
@@ -24,7 +24,7 @@ pub struct Walk<U, X> {
 }
 
 impl<U, X> Walk<U, X> {
-    /// Over `len` elements of `x` in each block. `None` if `blocks` blocks exceed a slice, or if `len` is 0.
+    /// Creates the walk over blocks with `len` elements of `x` each. `None` if `blocks` blocks exceed a slice, or `len` is 0.
     fn new(part: Blocks<'_, U>, x: &[X], len: usize, blocks: usize) -> Option<Self> {
         let whole = len > 0 && len <= x.len() && part.units.len() >= part.block_len * blocks;
         whole.then_some(Self { len, units: part.units.as_ptr(), x: x.as_ptr() })

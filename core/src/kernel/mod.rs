@@ -210,7 +210,7 @@ pub(crate) trait Blocked {
 
 /// The sums over the blocks of a matrix.
 pub(crate) trait Kernel: Blocked {
-    /// Whether sums are so fast that it is worth more code to save overhead between them.
+    /// Whether sums are so fast that more code is worthwhile to save overhead between them.
     const FAST: bool = false;
 
     /// [Requantized](crate::quant) sums of two parts, the finer first, with one block of each part for each of `rows`.
@@ -223,9 +223,9 @@ pub(crate) trait Kernel: Blocked {
         }
     }
 
-    /// Adds to `sums` the products of four filters along time, in the numeric `i8`: those of tap k of filter j with byte j
-    /// of row k. `channels` begins with the first of these bytes, and its rows are `row_len` bytes apart. A byte is the low
-    /// eight bits of a [value](taps::value) from `first`, -255 to 0, up to 255 more.
+    /// Adds to `sums` the products of four filters along time, in the numeric `i8`: tap k of filter j times byte j of row k.
+    /// `channels` begins with the first of these bytes, and its rows are `row_len` bytes apart. A byte holds the low eight bits
+    /// of a [value](taps::value) from `first`, which is -255 to 0, up to 255 more.
     #[inline(never)]
     fn taps(sums: [i32; 4], taps: &[[u8; 4]], channels: &[u8], row_len: usize, first: i32) -> [i32; 4] {
         taps::along(sums, taps, channels, row_len, first)

@@ -37,7 +37,7 @@ macro_rules! unit {
     };
 }
 
-/// r9 units, two per turn.
+/// The loop over the units, whose number is in r9, two per turn.
 macro_rules! units {
     () => {
         concat!(
@@ -84,7 +84,7 @@ struct Frame {
     pairs: usize,
 }
 
-/// In the order of the registers that LDM loads.
+/// The fields are in the order of the registers that LDM loads.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Walk {
@@ -95,7 +95,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// `None` if `blocks` blocks exceed a slice, or if a block is empty.
+    /// Creates the walk over `blocks` blocks; `None` if they exceed a slice, or if a block is empty.
     fn new(part: &Part<'_, '_, CortexM55>, blocks: usize) -> Option<Self> {
         let units = part.blocks.block_len;
         let all = part.blocks.units;
@@ -149,7 +149,7 @@ impl Kernel for CortexM55 {
     }
 }
 
-/// Sums every block, over `both` parts or the fine one. Blocks of one unit have a loop of their own.
+/// Sums every block: over both parts if `both` is set, otherwise over the fine part. Blocks of one unit have their own loop.
 #[inline(always)]
 fn sum(
     rows: &[RowBlock],
@@ -193,7 +193,7 @@ fn sum(
 /// As for [`two`], with one more block than the pairs.
 #[inline(never)]
 unsafe fn odd(frame: &mut Frame, both: bool) {
-    // SAFETY: the caller guarantees it. After whole pairs, moving back by one block leaves exactly one pair.
+    // SAFETY: the caller guarantees what the calls require. After whole pairs, moving back by a block leaves exactly one pair.
     unsafe {
         if frame.pairs == 0 {
             return alone(frame, both);
@@ -228,7 +228,7 @@ unsafe fn alone(frame: &mut Frame, both: bool) {
 /// As for [`two`].
 #[inline(always)]
 unsafe fn pairs(frame: &mut Frame, both: bool) {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the caller guarantees what `two` and `one` require.
     unsafe { if both { two(frame) } else { one(frame) } }
 }
 

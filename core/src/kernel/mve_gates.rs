@@ -56,7 +56,7 @@ const fn rises(values: &[i16]) -> bool {
     k >= values.len()
 }
 
-/// A loop over fours of units, which may use q0 to q6: r3 and r4 point to the table's middle and one further, lr counts.
+/// A loop over groups of four units; it may use q0 to q6. r3 points to the table's middle, r4 to the next element; lr counts.
 ///
 /// # Safety
 /// The table must have 512 elements on either side of its middle: indices are saturated to ten bits. All other reads and

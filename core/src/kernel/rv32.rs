@@ -47,8 +47,8 @@ macro_rules! four {
     };
 }
 
-/// A subroutine that adds a part to the sums: the part at t3, returning to ra. First the columns beyond whole turns, if
-/// there are any, then turns of `$columns` columns. `$next` advances the pointers to weights. At the end they are behind
+/// A subroutine that adds the part at t3 to the sums and returns to ra. It processes the columns beyond whole turns first,
+/// if there are any, then turns of `$columns` columns. `$next` advances the pointers to weights. At the end they point past
 /// the blocks, the part is at t5, and the frame at t3.
 #[rustfmt::skip]
 macro_rules! part {
@@ -106,7 +106,7 @@ macro_rules! next_four {
     };
 }
 
-/// The values that the sums of a block start from, of the rows at t4.
+/// Loads the initial values of a block's sums from the rows at t4.
 #[rustfmt::skip]
 macro_rules! start {
     ($at:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
@@ -117,7 +117,7 @@ macro_rules! start {
     };
 }
 
-/// Shifts the finer sums of a block of the rows at t4.
+/// Shifts the finer sums of a block by the shifts in the rows at t4.
 #[rustfmt::skip]
 macro_rules! shift {
     ($at:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
@@ -131,7 +131,7 @@ macro_rules! shift {
     };
 }
 
-/// Multiplies the sums of a block of the rows at t4, and stores them `$to` bytes after t6.
+/// Multiplies the sums of a block by the multipliers in the rows at t4, and stores the results `$to` bytes after t6.
 #[rustfmt::skip]
 macro_rules! scale {
     ($at:literal, $to:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
@@ -154,7 +154,7 @@ macro_rules! scale {
 #[inline(never)]
 #[rustfmt::skip]
 unsafe fn sum(frame: &mut Frame<[i8; 4], i16>) {
-    // SAFETY: reads and writes what the caller vouches for. The stack pointer is restored.
+    // SAFETY: reads and writes only the memory that the caller guarantees. The stack pointer is restored.
     unsafe {
         core::arch::asm!(
             "addi sp, sp, -16",

@@ -70,7 +70,7 @@ macro_rules! sum_two {
     };
 }
 
-/// [`blocks`] without shifts and a coarse part.
+/// [`blocks`] without shifts and without a coarse part.
 macro_rules! sum_one {
     ($frame:expr, $part:ident, $high:ident) => {
         $crate::kernel::thumb2::blocks!($frame, $part, $high, "", 4)
@@ -135,7 +135,7 @@ macro_rules! quad {
     };
 }
 
-/// r11 columns: first those beyond whole quads, then an odd quad, then two quads per turn.
+/// The loop over the columns, whose number is in r11: those beyond whole quads, then an odd quad, then two quads per turn.
 macro_rules! columns {
     () => {
         concat!(

@@ -130,7 +130,7 @@ mod curve {
         };
     }
 
-    /// Nothing: tanh needs no constant here.
+    /// Expands to nothing: tanh needs no constant here.
     macro_rules! first {
         () => {
             ""
@@ -200,7 +200,7 @@ macro_rules! unit {
     };
 }
 
-/// lr units, two per turn. If their number is odd, the first turn has one.
+/// The loop over the units, whose number is in lr, two per turn. If the number is odd, the first turn has one unit.
 macro_rules! units {
     ($unit:expr) => {
         concat!(

@@ -31,8 +31,8 @@ macro_rules! pair {
     };
 }
 
-/// r11 pairs of columns, two per turn. Up to 16 pairs form a group, whose sums start at 0 and are multiplied by its
-/// factors.
+/// The loop over the pairs of columns, whose number is in r11, two per turn. Up to 16 pairs form a group, whose sums start
+/// at 0 and are multiplied by the factors of the group.
 macro_rules! groups {
     () => {
         concat!(

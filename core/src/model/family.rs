@@ -6,7 +6,7 @@ use crate::image::{ImageError, Layout, Numeric};
 use crate::node::{Cells, Node, Place};
 use crate::spec::{CellKind, Specs};
 
-/// Most pairs of a kind of cell and its options.
+/// Maximum number of different pairs of cell kind and options.
 const MEMBERS: usize = 16;
 
 /// The cells that a model uses: [`Model::family`](crate::Model::family).

@@ -24,7 +24,7 @@ const MAX_ELEMENTS: usize = 1 << 26;
 const MAX_WORK: u64 = 1 << 36;
 
 /// Maximum number of bytes of tensors whose contents are checked, for each byte of the section. Tensors that nodes share
-/// count once per node, unless a node has all tensors of the node before it. It keeps `parse` linear.
+/// count once per node, unless a node has all tensors of the node before it. The limit keeps `parse` linear.
 const MAX_CHECKED: u64 = 2;
 
 impl<'a> Model<'a> {
@@ -42,8 +42,8 @@ impl<'a> Model<'a> {
         Self::checked::<false>(image, &any)
     }
 
-    /// [`parse`](Self::parse) of an image whose cells, with their options, are those of a family. A firmware that parses
-    /// images only so contains no other cells:
+    /// [`parse`](Self::parse) of an image whose cells, with their options, are those of a family. Firmware that parses
+    /// images only with this function contains no other cells:
     ///
     /// ```
     /// use tidegate::{Family, ImageBytes, Model};
@@ -92,7 +92,7 @@ impl<'a> Model<'a> {
         Ok(family)
     }
 
-    /// Checks everything. `FIXED`: the cells are those of the family; otherwise any.
+    /// Checks everything. With `FIXED`, only the cells of the family are accepted; otherwise all cells are.
     const fn checked<const FIXED: bool>(image: Image<'a>, family: &Family) -> Result<Self, ImageError> {
         let model = ok!(Self::from_image::<FIXED>(image, family));
         ok!(model.check_sums::<FIXED>(family));

@@ -37,8 +37,8 @@ type BufferedStep<E> = fn(&Node<'_>, Option<&[E]>, &mut [E], &mut [E]) -> Option
 pub(crate) enum Run<E> {
     /// Each step has an output.
     Each(EachStep<E>),
-    /// A step may have no output yet. Otherwise it returns the number of valid rows of its output, `usize::MAX` for all. A missing input
-    /// means that the sequence has ended.
+    /// A step may have no output yet, and then returns `None`. Otherwise it returns the number of valid rows of its
+    /// output, `usize::MAX` for all. A missing input means that the sequence has ended.
     Buffered(BufferedStep<E>),
 }
 
@@ -114,7 +114,7 @@ impl Cell {
 }
 
 /// The row of a kind in the table of cells. Each list starts with the usual step; each further step lists the options
-/// that need it, and supports everything that those before it support. Therefore a firmware whose model is a constant
+/// that need it, and supports everything that the steps before it support. Therefore firmware whose model is a constant
 /// contains no more than its options need.
 pub(crate) struct Entry {
     pub spec: &'static CellSpec,
@@ -133,7 +133,7 @@ impl Entry {
 
 /// An [`Element`] as the number type of a step.
 pub(crate) trait Number: Element {
-    /// The step of a form with this number type; `None` if the form has the other one.
+    /// The step of a form with this number type; `None` if the form has the other number type.
     fn run(form: &Form) -> Option<Run<Self>>;
 }
 

@@ -1,5 +1,5 @@
-//! Lengths of tensors, states and scratch for sizes at the borders of what an image may have, beside the same lengths in
-//! 128 bits: each is exact, or `None` if it exceeds `usize`. On a host of 32 bits many do.
+//! Compares the lengths of tensors, states and scratch, for sizes at the limits of an image, with the same lengths in 128
+//! bits: each is exact, or `None` if it exceeds `usize`. On a 32-bit host many lengths exceed it.
 
 extern crate std;
 
@@ -63,7 +63,7 @@ fn exact_bytes(node: &Node<'_>, spec: &TensorSpec) -> Option<u128> {
     })
 }
 
-/// Compares a length. A product with a zero may exceed `usize` on the way.
+/// Compares a length. If the exact one is 0, an intermediate product may have exceeded `usize`.
 fn holds(found: Option<usize>, exact: Option<u128>) -> bool {
     match (found, exact) {
         (Some(found), Some(exact)) => found as u128 == exact,
@@ -86,9 +86,9 @@ fn check(node: &Node<'_>, exceeding: &mut u64) {
     let found = node.needed_work_elements(specs);
     let exact = exact_sum(node, specs.work()).map(|work| work + node.gathered_elements() as u128);
     assert!(holds(found, exact), "work {found:?} {:?}", node.sizes());
-    // An index without a tensor, as from a search by name; without overflow.
+    // An index that no tensor has, such as that of a failed search by name, must not overflow.
     assert!(node.tensor(usize::MAX).is_empty() && node.elements(usize::MAX).is_empty());
-    // Bounds, which saturate.
+    // The upper bounds saturate instead of overflowing.
     assert!(node.work(specs) >= node.work_of_row(specs).moves);
 }
 
@@ -148,7 +148,7 @@ fn sizes() -> impl Iterator<Item = (usize, usize, usize)> {
     pairs.flat_map(|(input, hidden)| SIZES.map(|output| (input, hidden, output)))
 }
 
-/// Equal extents, and one that is the greatest.
+/// Sets of equal extents, and sets in which one extent is the greatest.
 fn extents(count: usize) -> Vec<Vec<[u8; 4]>> {
     let equal = [5, MAX_SIZE].map(|extent| std::vec![extent.to_le_bytes(); count]);
     let one = (0..count).map(|index| {

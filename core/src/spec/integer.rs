@@ -142,7 +142,7 @@ impl IntegerSpec {
     }
 }
 
-/// The option of an integer LSTM whose units have scales of the cell state of their own.
+/// The option of an integer LSTM whose units each have a scale of the cell state.
 pub const UNIT_SCALES: u32 = 20;
 /// The option of an integer node whose weights have twice as many bits. Each matrix has two planes with the same operand:
 /// first the coarse plane, then the fine plane, whose sums are shifted right before they are added. A row over two

@@ -62,7 +62,7 @@ impl Quantization {
 /// The values that a node reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// One scale for all of them; the packer converts the others.
+    /// Values that share one scale: the packer converts those that have another one.
     Values,
     /// A value for each part, each with its own scale.
     Parts,

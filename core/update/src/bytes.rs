@@ -7,7 +7,7 @@ pub fn array<const N: usize>(bytes: &[u8], field: Range<usize>) -> [u8; N] {
     bytes.get(field).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or([0; N])
 }
 
-/// Writes a field. `value` has its length.
+/// Writes a field. `value` must be as long as the field.
 pub fn put(bytes: &mut [u8], field: Range<usize>, value: &[u8]) {
     if let Some(bytes) = bytes.get_mut(field) {
         bytes.iter_mut().zip(value).for_each(|(byte, value)| *byte = *value);

@@ -10,7 +10,7 @@ use crate::updater::{Running, Updater};
 use crate::wire::{Answer, Request};
 
 /// The slots, the transfer and the conversation with a sender in one value that borrows nothing. It is for code whose calls
-/// cannot share borrows, such as the library for C. Other firmware has [`Session`](crate::Session).
+/// cannot share borrows, such as the library for C. Other firmware uses [`Session`](crate::Session).
 ///
 /// An update still goes to the bank that does not run. The owner ends every use of the model before it
 /// [switches](Self::switch) or [reverts](Self::revert).
@@ -53,7 +53,7 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Endpoint<B, J> {
         self.slots.updater(self.running).confirm(tested).await
     }
 
-    /// [`Updater::change_key`].
+    /// Makes the key of a signed key change the signing key: [`Updater::change_key`].
     ///
     /// # Errors
     /// As [`Updater::change_key`].
@@ -62,7 +62,7 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Endpoint<B, J> {
         updater.change_key(change).await
     }
 
-    /// [`Updater::begin`].
+    /// Erases the spare bank and begins a transfer of `len` bytes: [`Updater::begin`].
     ///
     /// # Errors
     /// As [`Updater::begin`].
@@ -74,14 +74,14 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Endpoint<B, J> {
     /// Continues the transfer that was interrupted. Returns the length of its image.
     ///
     /// # Errors
-    /// If there is none, or the flash fails.
+    /// If there is no such transfer, or the flash fails.
     pub async fn resume(&mut self) -> Result<u32, UpdateError<B::Error>> {
         let (transfer, mut updater) = (&mut self.conversation.transfer, self.slots.updater(self.running));
         transfer.resume(&mut updater).await?;
         Ok(transfer.receiver(&mut updater)?.image_bytes())
     }
 
-    /// [`Receiver::write`](crate::Receiver::write).
+    /// Takes the bytes of the image from offset `at` on: [`Receiver::write`](crate::Receiver::write).
     ///
     /// # Errors
     /// As [`Receiver::write`](crate::Receiver::write), or if no image is being received.
@@ -100,7 +100,7 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Endpoint<B, J> {
         Ok((receiver.received(), receiver.digest()))
     }
 
-    /// [`Receiver::finish`](crate::Receiver::finish).
+    /// Verifies the complete image and makes it pending: [`Receiver::finish`](crate::Receiver::finish).
     ///
     /// # Errors
     /// As [`Receiver::finish`](crate::Receiver::finish), or if no image is being received.
@@ -109,14 +109,14 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Endpoint<B, J> {
         transfer.finish(&mut updater).await
     }
 
-    /// [`Session::answer`](crate::Session::answer).
+    /// Carries out a request: [`Session::answer`](crate::Session::answer).
     pub async fn answer(&mut self, number: u8, request: Request<'_>) -> Answer<'static> {
         let runs = Runs { boot: self.slots.boot(), model: self.model };
         let mut updater: Updater<'_, B, J> = self.slots.updater(self.running);
         self.conversation.answer(&mut updater, runs, number, request).await
     }
 
-    /// [`Slots::switch`].
+    /// Lets a pending image run on trial without a reset: [`Slots::switch`].
     ///
     /// # Errors
     /// As [`Slots::switch`].
@@ -126,7 +126,7 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Endpoint<B, J> {
         Ok(())
     }
 
-    /// [`Slots::revert`].
+    /// Ends the trial of a model without a reset: [`Slots::revert`].
     ///
     /// # Errors
     /// As [`Slots::revert`].
@@ -136,7 +136,7 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Endpoint<B, J> {
         Ok(())
     }
 
-    /// Another model runs, which is not verified yet.
+    /// Forgets the verified model, because another one runs, which is not verified yet.
     fn forget(&mut self) {
         (self.running, self.model) = (None, 0);
     }

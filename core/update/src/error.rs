@@ -15,7 +15,7 @@ pub enum TrustError {
     Truncated { needed: usize, given: usize },
     /// The bytes do not begin as an image of this format version.
     NotAnImage,
-    /// The image has no signature, or it has been stripped: the last section is not a signature that ends the image.
+    /// The image has no signature, or the signature was stripped: the last section is not a signature that ends the image.
     Unsigned,
     /// The image is prepared for a signature, but the signature is not attached yet: its bytes are zero.
     NotAttached,

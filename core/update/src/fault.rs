@@ -1,10 +1,10 @@
-//! Why an update does not go on.
+//! Why an update cannot continue.
 
 use core::fmt;
 
 use crate::error::{KeyError, TrustError};
 
-/// Why an update does not go on. The active model stays as it is.
+/// Why an update cannot continue. The active model is not affected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the variants say what their fields hold")]
@@ -22,7 +22,7 @@ pub enum UpdateError<E> {
     OutOfOrder { expected: u32, found: u32 },
     /// The image is not complete.
     Incomplete { len: u32, received: u32 },
-    /// The header of the image gives another length than the sender.
+    /// The header of the image states another length than the sender announced.
     OtherLength { announced: u32, found: u32 },
     /// The image is not trusted.
     Trust(TrustError),
@@ -34,7 +34,7 @@ pub enum UpdateError<E> {
     Busy,
     /// No model is on trial.
     NoTrial,
-    /// Another model than the one on trial has been tested.
+    /// The model that was tested is not the one on trial.
     NotTested,
     /// No image is pending.
     NothingPending,

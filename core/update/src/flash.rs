@@ -8,10 +8,10 @@ use core::task::{Context, Poll, Waker};
 use embedded_storage::nor_flash as blocking;
 use embedded_storage_async::nor_flash::{ErrorType, NorFlash, ReadNorFlash};
 
-/// Flash of a bank or of the journal. Every [`NorFlash`] is one. Implement this trait for a flash whose sizes are known at
-/// run time only; the methods mean what those of [`NorFlash`] do.
+/// Flash of a bank or of the journal. Every [`NorFlash`] is one. Implement this trait for a flash whose sizes are known
+/// only at run time; its methods have the meaning of those of [`NorFlash`].
 pub trait Flash {
-    /// Why the driver fails.
+    /// Error of the driver.
     type Error;
     /// Unit of reads in bytes.
     fn read_size(&self) -> usize;
@@ -19,13 +19,13 @@ pub trait Flash {
     fn write_size(&self) -> usize;
     /// Size of a page in bytes.
     fn erase_size(&self) -> usize;
-    /// All bytes.
+    /// Capacity in bytes.
     fn capacity(&self) -> usize;
-    /// Reads the bytes from an offset on.
+    /// Fills `bytes` with the contents of the flash, starting at `offset`.
     fn read(&mut self, offset: u32, bytes: &mut [u8]) -> impl Future<Output = Result<(), Self::Error>>;
-    /// Erases the pages from an offset on, until another one.
+    /// Erases the pages from offset `from` to offset `to`, exclusive.
     fn erase(&mut self, from: u32, to: u32) -> impl Future<Output = Result<(), Self::Error>>;
-    /// Writes bytes to erased flash, from an offset on.
+    /// Writes `bytes` to erased flash, starting at `offset`.
     fn write(&mut self, offset: u32, bytes: &[u8]) -> impl Future<Output = Result<(), Self::Error>>;
 }
 
@@ -63,17 +63,17 @@ impl<F: NorFlash> Flash for F {
 
 /// A bank that the processor reads in place, because a model runs from it without a copy.
 pub trait Mapped {
-    /// All bytes of the bank, from an address that is a multiple of 16. They show what was written and erased last: an
+    /// All bytes of the bank, from an address that is a multiple of 16. They must reflect all earlier writes and erases: an
     /// implementation invalidates the cache, if there is one.
     fn bytes(&self) -> &[u8];
 }
 
-/// Size of a page, which is not 0: a division by it cannot panic.
+/// Size of a page in bytes, at least 1, so that a division by it cannot panic.
 pub(crate) fn page(flash: &impl Flash) -> u32 {
     (flash.erase_size() as u32).max(1)
 }
 
-/// Bytes in whole pages.
+/// Capacity in bytes, rounded down to whole pages.
 pub(crate) fn whole_pages(flash: &impl Flash) -> u32 {
     let page = page(flash);
     flash.capacity() as u32 / page * page

@@ -1,10 +1,10 @@
-//! Frames of the [protocol](crate::wire): a body and its CRC-32, encoded with COBS, so that the byte 0 stands only between
+//! Frames of the [protocol](crate::wire): a body and its CRC-32, encoded with COBS, so that the byte 0 occurs only between
 //! frames.
 
 use cobs::{CobsEncoder, DecodeResult, DecoderState};
 use tidegate::internals::crc::Crc32;
 
-/// Most bytes of a body.
+/// Maximum length of a body in bytes.
 pub(crate) const BODY_BYTES: usize = 134;
 const CRC_BYTES: usize = 4;
 const CONTENT_BYTES: usize = BODY_BYTES + CRC_BYTES;
@@ -26,12 +26,12 @@ pub(crate) fn encode<'f>(body: &[u8], frame: &'f mut [u8; FRAME_BYTES]) -> &'f [
     frame.get(..len).unwrap_or_default()
 }
 
-/// Finds the frames in the bytes of a line. Damaged ones are passed over.
+/// Finds the frames in the bytes of a line. Damaged frames are skipped.
 #[derive(Debug)]
 pub struct Frames {
     decoder: DecoderState,
     content: [u8; CONTENT_BYTES],
-    /// Bytes in `content`, or more if the frame is too long.
+    /// Number of bytes in `content`; greater than its length if the frame is too long.
     len: usize,
 }
 
@@ -42,12 +42,12 @@ impl Default for Frames {
 }
 
 impl Frames {
-    /// Nothing has been received yet.
+    /// Creates a decoder that has not received anything yet.
     pub const fn new() -> Self {
         Self { decoder: DecoderState::Idle, content: [0; CONTENT_BYTES], len: 0 }
     }
 
-    /// Takes the next byte of the line. Returns the body of the frame that it ends.
+    /// Takes the next byte of the line. If it ends a valid frame, returns the body of the frame.
     pub fn push(&mut self, byte: u8) -> Option<&[u8]> {
         match self.decoder.feed(byte) {
             Ok(DecodeResult::DataStart) | Err(_) => self.len = 0,

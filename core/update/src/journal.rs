@@ -1,5 +1,5 @@
-//! The journal: records in a ring of pages. Each is written once, in erased flash; a page is erased when the ring returns
-//! to it, and never holds the newest record then.
+//! The journal: records in a ring of pages. Each record is written once, to erased flash. A page is erased when the ring
+//! returns to it; it does not hold the newest record then.
 
 use crate::fault::UpdateError;
 use crate::flash::{Flash, page, whole_pages};
@@ -11,13 +11,13 @@ const SLOT: u32 = Record::LEN as u32;
 #[derive(Debug)]
 pub struct Journal<J> {
     flash: J,
-    /// Offset of the next slot: it is erased, or begins a page, or is the end.
+    /// Offset of the next slot, which is erased, or begins a page, or is the end of the journal.
     next: u32,
     state: Record,
 }
 
 impl<J: Flash> Journal<J> {
-    /// Finds the newest record. The second value says whether there is one.
+    /// Finds the newest record. Also returns whether there is one.
     pub async fn open(flash: J, product: [u8; 16]) -> Result<(Self, bool), UpdateError<J::Error>> {
         let divides = |size| Record::LEN.is_multiple_of(size);
         let fits = page(&flash).is_multiple_of(SLOT) && divides(flash.write_size()) && divides(flash.read_size());
@@ -33,7 +33,7 @@ impl<J: Flash> Journal<J> {
             if let Some(record) = record.filter(|record| !found || record.sequence > journal.state.sequence) {
                 (journal.state, journal.next, found) = (record, at + SLOT, true);
             } else if at == journal.next && !journal.begins_a_page(at) && bytes != [0xFF; Record::LEN] {
-                // A torn record is passed over: not every flash can be written twice.
+                // A torn record is skipped: not every flash can be written twice.
                 journal.next = at + SLOT;
             }
             at += SLOT;
@@ -49,15 +49,15 @@ impl<J: Flash> Journal<J> {
         &self.state
     }
 
-    /// Counts operations in the banks. They are recorded together with the next change of the state.
+    /// Counts operations in the banks. The counts are recorded together with the next change of the state.
     pub fn count(&mut self, erases: u32, writes: u32) {
         let wear = &mut self.state.wear;
         wear.erases = wear.erases.saturating_add(erases);
         wear.writes = wear.writes.saturating_add(writes);
     }
 
-    /// Records a new state; sequence and wear are those of the journal. If this fails, or the power is cut, the state is
-    /// the old or the new one.
+    /// Records a new state, with the sequence number and the wear of the journal. If the write fails, or the power is cut,
+    /// the journal holds either the old state or the new one.
     pub async fn record(&mut self, state: &Record) -> Result<(), UpdateError<J::Error>> {
         let at = if self.next < self.end() { self.next } else { 0 };
         if self.begins_a_page(at) {
@@ -75,7 +75,7 @@ impl<J: Flash> Journal<J> {
         Ok(())
     }
 
-    /// Records another phase.
+    /// Records the current state with another phase.
     pub async fn enter(&mut self, phase: Phase) -> Result<(), UpdateError<J::Error>> {
         let state = Record { phase, ..self.state };
         self.record(&state).await

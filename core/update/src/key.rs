@@ -28,7 +28,7 @@ impl PublicKey {
         &self.0
     }
 
-    /// The id that images name the key by.
+    /// The id by which images name the key.
     pub fn id(&self) -> KeyId {
         id_of(self.as_bytes())
     }

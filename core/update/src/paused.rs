@@ -1,16 +1,16 @@
-//! A transfer between two blocks. It borrows nothing, so that other work can use the updater meanwhile.
+//! A transfer between two blocks. It borrows nothing, so that other work can use the updater in the meantime.
 
 use crate::fault::UpdateError;
 use crate::flash::{Flash, Mapped};
 use crate::receiver::{Receiver, Transfer};
 use crate::updater::Updater;
 
-/// The image that is being received, if there is one. Every call gets the updater of the same slots.
+/// The image that is being received, if any. Every call must pass an updater of the same slots.
 #[derive(Debug, Default)]
 pub(crate) struct Paused(Option<Transfer>);
 
 impl Paused {
-    /// Begins an image of `len` bytes. The one before is given up.
+    /// Begins to receive an image of `len` bytes. A transfer in progress is abandoned.
     pub async fn begin<B: Flash + Mapped, J: Flash<Error = B::Error>>(
         &mut self,
         updater: &mut Updater<'_, B, J>,
@@ -21,7 +21,7 @@ impl Paused {
         Ok(())
     }
 
-    /// Continues this transfer, or that before a reset.
+    /// Continues this transfer, or the one that a reset interrupted.
     pub async fn resume<B: Flash + Mapped, J: Flash<Error = B::Error>>(
         &mut self,
         updater: &mut Updater<'_, B, J>,

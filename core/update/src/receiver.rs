@@ -8,11 +8,11 @@ use crate::key::Keys;
 use crate::record::Phase;
 use crate::trusted::{Parse, Policy, Trusted};
 
-/// Bytes that are written at once.
+/// Number of bytes that are written at once.
 const BLOCK: usize = 256;
 
-/// An image that is being received. Dropping it keeps what is in flash: [`Updater::resume`](crate::Updater::resume)
-/// continues it.
+/// An image that is being received. Dropping the receiver keeps the bytes in flash:
+/// [`Updater::resume`](crate::Updater::resume) continues the transfer.
 #[derive(Debug)]
 pub struct Receiver<'a, B, J> {
     bank: &'a mut B,
@@ -22,15 +22,15 @@ pub struct Receiver<'a, B, J> {
     transfer: Transfer,
 }
 
-/// How far an image has been received.
+/// The progress of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transfer {
-    /// Length of the image.
+    /// Length of the image in bytes.
     len: u32,
-    /// Bytes in flash.
+    /// Number of bytes written to flash.
     written: u32,
     block: [u8; BLOCK],
-    /// Bytes in `block`.
+    /// Number of bytes in `block`.
     filled: usize,
 }
 
@@ -55,17 +55,17 @@ impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Receiver<'a, B, J> {
         Self { bank, journal, keys, parse, transfer }
     }
 
-    /// Releases the updater. [`Updater::proceed`](crate::Updater::proceed) goes on.
+    /// Releases the updater. [`Updater::proceed`](crate::Updater::proceed) continues the transfer.
     pub(crate) fn pause(self) -> Transfer {
         self.transfer
     }
 
-    /// Bytes received so far: the offset of the next block.
+    /// Number of bytes received so far, which is the offset of the next block.
     pub fn received(&self) -> u32 {
         self.transfer.received()
     }
 
-    /// Length of the image, as the sender has announced it.
+    /// Length of the image in bytes, as announced by the sender.
     pub fn image_bytes(&self) -> u32 {
         self.transfer.len
     }
@@ -81,7 +81,7 @@ impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Receiver<'a, B, J> {
     /// Takes the bytes from offset `at` on, which must be [`received`](Self::received).
     ///
     /// # Errors
-    /// If another block is expected, the block ends after the image, or the flash fails.
+    /// If another block is expected, the block extends past the end of the image, or the flash fails.
     pub async fn write(&mut self, at: u32, mut bytes: &[u8]) -> Result<(), UpdateError<B::Error>> {
         let expected = self.received();
         if at != expected || bytes.len() > self.transfer.len.saturating_sub(expected) as usize {
@@ -100,12 +100,12 @@ impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Receiver<'a, B, J> {
         Ok(())
     }
 
-    /// Verifies the complete image in place, and makes it the pending one: it runs on trial after the next reset, or after
+    /// Verifies the complete image in place and makes it pending: it runs on trial after the next reset, or after
     /// [`Slots::switch`](crate::Slots::switch).
     ///
     /// # Errors
-    /// If the image is not complete, which leaves it as it is; if it is not trusted, which gives it up; or if the flash
-    /// fails.
+    /// If the image is incomplete, in which case the received bytes stay in flash; if it is not trusted, in which case it is
+    /// discarded; or if the flash fails.
     pub async fn finish(mut self) -> Result<(), UpdateError<B::Error>> {
         let (len, received) = (self.transfer.len, self.received());
         if received < len {

@@ -11,7 +11,7 @@ use crate::key::KeyChange;
 pub enum Bank {
     /// The bank that is flashed in the factory.
     First = 0,
-    /// The other one.
+    /// The other bank.
     Second = 1,
 }
 
@@ -28,7 +28,7 @@ impl Bank {
 /// The state of the spare bank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing.
+    /// The bank is not in use.
     #[default]
     Idle = 0,
     /// The bank is being erased for an image.
@@ -55,12 +55,12 @@ impl Phase {
     }
 }
 
-/// Numbers of operations, to predict when flash wears out.
+/// Numbers of erases and writes, which predict when the flash wears out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wear {
-    /// Pages erased, those of the journal included.
+    /// Number of pages erased, including those of the journal.
     pub erases: u32,
-    /// Writes of at most 256 bytes.
+    /// Number of writes of at most 256 bytes.
     pub writes: u32,
 }
 
@@ -70,7 +70,7 @@ mod field {
     pub const MAGIC: Range<usize> = 0..4;
     pub const SEQUENCE: Range<usize> = 4..8;
     pub const PHASE: Range<usize> = 8..9;
-    /// 0, 1, or 2 for none.
+    /// Index of the active bank; 2 if there is none.
     pub const ACTIVE: Range<usize> = 9..10;
     pub const COUNTER: Range<usize> = 12..16;
     pub const IMAGE_LEN: Range<usize> = 16..20;
@@ -81,7 +81,7 @@ mod field {
     pub const SERIAL: Range<usize> = 0..4;
     pub const KEY: Range<usize> = 4..36;
     pub const SIGNATURE: Range<usize> = 36..100;
-    /// The first 8 bytes of the SHA-512 over all bytes before.
+    /// The first 8 bytes of the SHA-512 over all preceding bytes.
     pub const CHECKSUM: Range<usize> = 248..256;
     pub const LEN: usize = 256;
     pub const MAGIC_BYTES: [u8; 4] = *b"TGJ1";
@@ -126,7 +126,7 @@ impl Record {
         bytes
     }
 
-    /// The record, unless it is torn, erased or damaged.
+    /// Decodes a record; `None` if it is torn, erased or damaged.
     pub fn decode(bytes: &[u8; Self::LEN], product: [u8; 16]) -> Option<Self> {
         if array(bytes, field::MAGIC) != field::MAGIC_BYTES || array(bytes, field::CHECKSUM) != checksum(bytes) {
             return None;

@@ -77,7 +77,7 @@ impl Refusal {
     /// The device does not know the request.
     pub const UNKNOWN: Self = Reason::Unknown.with([0; 2]);
 
-    /// The byte that the device expects next, if a block did not fit.
+    /// Offset of the byte that the device expects next, if it refused a block as out of order.
     pub fn expected(&self) -> Option<u32> {
         (self.reason == Reason::OutOfOrder).then_some(self.numbers[0])
     }

@@ -19,9 +19,9 @@ const SEAL_BYTES: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SavePointError {
-    /// The bytes are no save point, for example because the memory has lost its contents.
+    /// The bytes are not a save point, for example because the memory has lost its contents.
     NotASavePoint,
-    /// Bytes are missing at the end.
+    /// The bytes end before the save point does.
     Truncated {
         /// Length of the save point in bytes.
         needed: usize,
@@ -67,8 +67,8 @@ impl Trusted<'_> {
         HEADER_BYTES + self.model().saved_bytes() + SEAL_BYTES
     }
 
-    /// Saves a state of this model before deep sleep, and returns the length of the save point in bytes. `key` seals it: a
-    /// secret of the device keeps other save points out; a constant one still tells damage.
+    /// Saves a state of this model before deep sleep, and returns the length of the save point in bytes. `key` seals it: a key
+    /// that only the device knows excludes forged save points; a constant key detects damage only.
     ///
     /// ```
     /// use tidegate::State;

@@ -1,4 +1,4 @@
-//! The device's end of the [protocol](crate::wire): answers to requests, from any line.
+//! The device's end of the [protocol](crate::wire): answers to requests, over any line.
 
 use crate::fault::UpdateError;
 use crate::flash::{Flash, Mapped};
@@ -17,14 +17,14 @@ pub struct Session<'a, B, J> {
 }
 
 impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Session<'a, B, J> {
-    /// Begins with the updater of [`Slots::split`](crate::Slots::split), the model that runs, and
+    /// Creates a session from the updater of [`Slots::split`](crate::Slots::split), the model that runs, and
     /// [`Slots::boot`](crate::Slots::boot).
     pub fn new(updater: Updater<'a, B, J>, active: Option<&Active<'_>>, boot: Boot) -> Self {
         let model = active.map_or(0, |active| active.model().id().0);
         Self { updater, runs: Runs { boot, model }, conversation: Conversation::default() }
     }
 
-    /// Carries out a request. One with the number of the request before it is a repetition, and gets the same answer.
+    /// Carries out a request. A request with the number of the previous one is a repetition, and gets the same answer.
     ///
     /// After [`Answer::Done`] to [`Request::Run`], the firmware sends the answer, ends the session and calls
     /// [`Slots::switch`](crate::Slots::switch).
@@ -41,7 +41,7 @@ pub(crate) struct Runs {
     pub model: u64,
 }
 
-/// A transfer, and what has been said about it. Every call gets the updater of the same slots.
+/// A transfer and the last answer about it. Every call must pass an updater of the same slots.
 #[derive(Debug, Default)]
 pub(crate) struct Conversation {
     pub transfer: Paused,
@@ -59,7 +59,7 @@ impl Conversation {
         request: Request<'_>,
     ) -> Answer<'static> {
         if request == Request::Hello {
-            // A sender begins with it, and its numbers begin anew.
+            // The sender begins with `Hello`, and starts its numbers again.
             self.last = None;
             return about(updater, runs);
         }

@@ -1,4 +1,4 @@
-//! The signature of an image: where it is, which bytes it covers, who is said to have signed.
+//! The signature of an image: its position, the bytes that it covers, and the key that it names.
 
 use tidegate::SectionKind;
 use tidegate::internals::image::field::{FORMAT_VERSION, MAGIC_BYTES, header, section, signature};
@@ -11,7 +11,7 @@ use crate::key_id::KeyId;
 const VERSION: u16 = 1;
 /// Ed25519.
 const ALGORITHM: u16 = 1;
-/// The first bytes of the message that is signed, so that a signature of another kind of document is not one of an image.
+/// The first bytes of the message that is signed, so that no signature of another kind of document is valid for an image.
 const DOMAIN: [u8; 16] = *b"Tidegate image 1";
 
 /// Length of the message that is signed: the domain, then a SHA-512.
@@ -28,7 +28,7 @@ impl<'a> Signed<'a> {
     /// Finds the signature of an image. Bytes after the end of the image are ignored.
     ///
     /// # Errors
-    /// If the bytes are not an image, end before it does, or have no signature of a known kind.
+    /// If the bytes are not an image, end before the image does, or have no signature of a known kind.
     pub fn find(bytes: &'a [u8]) -> Result<Self, TrustError> {
         let given = bytes.len();
         let Some(head) = bytes.first_chunk::<{ header::LEN }>() else {
@@ -53,7 +53,7 @@ impl<'a> Signed<'a> {
         Ok(signed)
     }
 
-    /// The payload of the section of an image that is to be signed. The bytes of the signature are zero.
+    /// Creates the payload of the signature section of an image that is to be signed. The bytes of the signature are zero.
     pub fn payload(key: KeyId, product: &[u8; 16], counter: u32) -> [u8; signature::LEN] {
         let mut payload = [0; signature::LEN];
         let mut put = |field, value: &[u8]| crate::bytes::put(&mut payload, field, value);
@@ -65,7 +65,7 @@ impl<'a> Signed<'a> {
         payload
     }
 
-    /// The id of the key that is said to have signed the image.
+    /// The id of the key that the image names as its signer. This is not verified.
     pub fn key(&self) -> KeyId {
         KeyId(array(self.payload, signature::KEY_ID))
     }

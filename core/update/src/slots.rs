@@ -21,7 +21,7 @@ pub enum Boot {
     Confirmed,
     /// A new image runs on trial: test it, then [confirm](Updater::confirm) it.
     Trial,
-    /// The image on trial was not confirmed before the reset: the one before it runs again.
+    /// The image on trial was not confirmed before the reset: the previous image runs again.
     Reverted,
 }
 
@@ -84,10 +84,10 @@ impl<'bank> Active<'bank> {
         Ok(Tested(self.signed_by()))
     }
 
-    /// Says that the firmware has tested a model whose image has no self-test.
+    /// Declares that the firmware has tested a model whose image has no self-test.
     ///
     /// # Errors
-    /// If the image has one: it must be run.
+    /// If the image has a self-test, which must be run instead.
     pub fn tested_by_firmware(&self) -> Result<Tested, TestError> {
         if self.model().self_test().is_some() { Err(TestError::HasSelfTest) } else { Ok(Tested(self.signed_by())) }
     }
@@ -98,8 +98,8 @@ impl<'bank> Active<'bank> {
 }
 
 impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Slots<B, J> {
-    /// Reads the journal after a reset, and records the consequences: a pending image goes on trial, and one on trial that
-    /// was not confirmed is given up. Without a journal, a trusted image in the first bank is the confirmed one, as a
+    /// Reads the journal after a reset, and records the consequences: a pending image goes on trial, and an image on trial
+    /// that was not confirmed is discarded. Without a journal, a trusted image in the first bank is the confirmed one, as a
     /// factory flashes it.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Slots<B, J> {
         Self::open_by(|bytes| Model::parse(bytes), banks, journal, keys).await
     }
 
-    /// [`open`](Self::open) with another function than [`Model::parse`], whose firmware contains every cell.
+    /// [`open`](Self::open) with `parse` in place of [`Model::parse`], which links the code of every cell into the firmware.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -149,7 +149,7 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Slots<B, J> {
         self.journal.state().counter
     }
 
-    /// Numbers of operations of the flash so far.
+    /// Numbers of erases and writes of the flash so far.
     pub fn wear(&self) -> Wear {
         self.journal.state().wear
     }
@@ -185,7 +185,7 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Slots<B, J> {
         self.journal.state().phase
     }
 
-    /// Lets a pending image run on trial without a reset. The states of the old model end with it.
+    /// Lets a pending image run on trial without a reset. States of the old model are no longer valid.
     ///
     /// # Errors
     /// If no image is pending, or the flash fails.
@@ -198,7 +198,7 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Slots<B, J> {
         Ok(())
     }
 
-    /// Gives up the model on trial without a reset: the active one runs again.
+    /// Ends the trial of a model without a reset: the active model runs again.
     ///
     /// # Errors
     /// If no model is on trial, or the flash fails.
@@ -234,7 +234,7 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Slots<B, J> {
     }
 }
 
-/// The bank that runs, if one does, and the spare one.
+/// The bank that runs, if any, and the spare bank.
 fn banks<'b, B>([first, second]: &'b mut [B; 2], state: &Record) -> (Option<&'b B>, &'b mut B) {
     match state.running() {
         Some(Bank::First) => (Some(first), second),

@@ -4,8 +4,8 @@ use core::fmt;
 
 use tidegate::SelfTestError;
 
-/// Proof that a model has passed its test, by the signature of its image: [`Updater::confirm`](crate::Updater::confirm)
-/// asks for it.
+/// Proof that a model has passed its test, identified by the signature of its image.
+/// [`Updater::confirm`](crate::Updater::confirm) requires it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tested(pub(crate) [u8; 64]);
 

@@ -1,4 +1,4 @@
-//! Images that are verified before anything in them is believed.
+//! Images whose signature is verified before their contents are used.
 
 use tidegate::{ImageBytes, ImageError, Model};
 
@@ -49,7 +49,7 @@ impl<'a> Trusted<'a> {
         Self::parse_by(|bytes| Model::parse(bytes), image, keys, policy)
     }
 
-    /// [`parse`](Self::parse) with another function than [`Model::parse`], whose firmware contains every cell.
+    /// [`parse`](Self::parse) with `parse` in place of [`Model::parse`], which links the code of every cell into the firmware.
     ///
     /// # Errors
     /// As [`parse`](Self::parse).

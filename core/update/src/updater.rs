@@ -11,7 +11,7 @@ use crate::signature::Signed;
 use crate::tested::Tested;
 use crate::trusted::Parse;
 
-/// Changes the spare bank, the journal and the keys. The bank of the active model is not within its reach.
+/// Changes the spare bank, the journal and the keys. It has no access to the bank of the active model.
 #[derive(Debug)]
 pub struct Updater<'a, B, J> {
     spare: &'a mut B,
@@ -46,8 +46,8 @@ impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Updater<'a, B, J> {
         Self { spare, journal, keys, parse, running }
     }
 
-    /// Keeps the model on trial, which has passed its test: it is the active one from now on, and no image with a lower
-    /// counter is accepted any more.
+    /// Makes the model on trial, which has passed its test, the active one. Images with a lower security counter are refused
+    /// from now on.
     ///
     /// # Errors
     /// If no model is on trial, another one was tested, or the flash fails.
@@ -63,7 +63,7 @@ impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Updater<'a, B, J> {
         self.journal.record(&Record { active, counter, phase: Phase::Idle, ..state }).await
     }
 
-    /// Erases the spare bank for an image of `len` bytes. An image that is pending or being received is given up.
+    /// Erases the spare bank for an image of `len` bytes. An image that is pending or being received is discarded.
     ///
     /// # Errors
     /// If the image does not fit, a model is on trial, or the flash fails.
@@ -75,7 +75,7 @@ impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Updater<'a, B, J> {
         if len > bank {
             return Err(UpdateError::TooLong { len, bank });
         }
-        // Until the bank is erased, a reset must not take the end of an older image for that of this one.
+        // Until the bank is erased, a reset must not mistake the end of an older image for the end of this one.
         let erasing = Record { phase: Phase::Erasing, image_len: len, ..*self.journal.state() };
         self.journal.record(&erasing).await?;
         self.erase(0, bank).await?;
@@ -83,8 +83,8 @@ impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Updater<'a, B, J> {
         Ok(self.proceed(Transfer::new(0, len)))
     }
 
-    /// Continues an image after a reset, from the start of the page that was written last. `None` if none is being
-    /// received. The sender compares [`Receiver::digest`] with its own image, and begins anew if they differ.
+    /// Continues to receive an image after a reset, from the start of the page that was written last. `None` if no image is
+    /// being received. The sender compares [`Receiver::digest`] with its own image, and starts again if they differ.
     ///
     /// # Errors
     /// If the flash fails.
@@ -122,12 +122,12 @@ impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Updater<'a, B, J> {
         Ok(())
     }
 
-    /// Bytes of the spare bank in whole pages.
+    /// Size of the spare bank in bytes, rounded down to whole pages.
     pub(crate) fn bank(&self) -> u32 {
         whole_pages(self.spare)
     }
 
-    /// Goes on with a transfer that was paused. No other one has begun since.
+    /// Continues a paused transfer. No other transfer may have begun in the meantime.
     pub(crate) fn proceed(&mut self, transfer: Transfer) -> Receiver<'_, B, J> {
         Receiver::new(self.spare, self.journal, self.keys, self.parse, transfer)
     }

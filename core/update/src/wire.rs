@@ -10,9 +10,9 @@ use crate::slots::Boot;
 
 /// The version of the protocol that this build speaks.
 pub const VERSION: u8 = 1;
-/// Most bytes of an image in a block, beside the number, the kind and the offset.
+/// Maximum number of bytes of an image in a block, in addition to the number, the kind and the offset.
 pub const BLOCK_BYTES: usize = BODY_BYTES - 6;
-/// Most bytes of a note.
+/// Maximum length of a note in bytes.
 pub const NOTE_BYTES: usize = BLOCK_BYTES;
 
 /// A request of the sender to the device.
@@ -25,8 +25,8 @@ pub enum Request<'a> {
         /// Length of the image.
         len: u32,
     },
-    /// Continue the transfer that was interrupted. The answer is [`Answer::Received`], of which the sender compares the
-    /// digest with its image.
+    /// Continue the transfer that was interrupted. The answer is [`Answer::Received`]; the sender compares its digest with
+    /// that of the image.
     Resume,
     /// Bytes of the image from an offset on. The answer is [`Answer::Taken`].
     Block {
@@ -44,9 +44,9 @@ pub enum Request<'a> {
 /// An answer of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer<'a> {
-    /// The device.
+    /// A description of the device.
     About(About),
-    /// A transfer has begun or goes on.
+    /// A transfer has begun or continues.
     Received {
         /// Length of the image.
         len: u32,
@@ -55,7 +55,7 @@ pub enum Answer<'a> {
         /// The SHA-512 over the received bytes.
         digest: [u8; 64],
     },
-    /// A block has been taken.
+    /// The bytes of a block have been accepted.
     Taken {
         /// Bytes received so far: the offset of the next block.
         received: u32,
@@ -64,7 +64,7 @@ pub enum Answer<'a> {
     Done,
     /// The request is refused.
     Refused(Refusal),
-    /// Text for a person, which is no answer: the firmware may send it at any time.
+    /// Text for a person, not an answer to a request: the firmware may send it at any time.
     Note(&'a str),
 }
 
@@ -81,7 +81,7 @@ pub struct About {
     pub counter: u32,
     /// The id of the model that runs, or 0.
     pub model: u64,
-    /// Bytes of the spare bank.
+    /// Size of the spare bank in bytes.
     pub bank: u32,
 }
 
@@ -101,7 +101,7 @@ mod kind {
 }
 
 impl<'a> Request<'a> {
-    /// Writes the frame of the request with a number, and returns its bytes. They are empty if a block is too long.
+    /// Writes the frame of the request with this number, and returns its bytes. There are none if a block is too long.
     pub fn encode<'f>(&self, number: u8, frame: &'f mut [u8; FRAME_BYTES]) -> &'f [u8] {
         match *self {
             Self::Hello => encode([number, kind::HELLO], [], frame),
@@ -113,7 +113,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The number and the request in the body of a frame.
+    /// Decodes the number and the request from the body of a frame; `None` if it is not a request.
     pub fn decode(body: &'a [u8]) -> Option<(u8, Self)> {
         let &[number, kind, ref rest @ ..] = body else { return None };
         let request = match (kind, rest) {
@@ -132,8 +132,8 @@ impl<'a> Request<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// Writes the frame of the answer to the request with a number, and returns its bytes. They are empty if a note is too
-    /// long.
+    /// Writes the frame of the answer to the request with this number, and returns the bytes of the frame. There are none if
+    /// a note is too long.
     pub fn encode<'f>(&self, number: u8, frame: &'f mut [u8; FRAME_BYTES]) -> &'f [u8] {
         match *self {
             Self::About(about) => encode([number, kind::ABOUT], [&about.encode()[..]], frame),
@@ -147,7 +147,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// The number of the request and the answer in the body of a frame.
+    /// Decodes the number of the request and the answer from the body of a frame; `None` if it is not an answer.
     pub fn decode(body: &'a [u8]) -> Option<(u8, Self)> {
         let &[number, kind, ref rest @ ..] = body else { return None };
         let field = |at: usize| u32::from_le_bytes(array(rest, at..at + 4));

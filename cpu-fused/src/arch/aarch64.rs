@@ -34,7 +34,7 @@ fn apart_neon<T: Task>(task: T) -> T::Output {
     task.run()
 }
 
-/// An expression of instructions that `self` proves.
+/// Evaluates an expression of instructions that `self` proves.
 macro_rules! proven {
     ($of:expr) => {{
         // SAFETY: `self` exists, so `detect` has found NEON on this CPU; none of these instructions touches memory.

@@ -61,7 +61,7 @@ fn apart_avx512<T: Task>(task: T) -> T::Output {
     task.run()
 }
 
-/// An expression of instructions that `self` proves.
+/// Evaluates an expression of instructions that `self` proves.
 macro_rules! proven {
     ($of:expr) => {{
         // SAFETY: `self` exists, so `detect` has found these instructions on this CPU; none of them touches memory.

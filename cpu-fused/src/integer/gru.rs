@@ -99,7 +99,7 @@ impl<S: Integers> Layer<i16> for Gru<'_, S> {
         self.simd.vectorize(Step::<S, false> { gru: self, io });
     }
 
-    /// Only a single step interleaves the two products of the reset before the product with the updates.
+    /// With the reset before the product, single steps are always faster: only they interleave the products with the updates.
     fn few(&self) -> usize {
         if self.new.is_some() { usize::MAX } else { FEW }
     }

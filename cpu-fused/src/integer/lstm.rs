@@ -280,7 +280,7 @@ impl<S: Integers> Lstm<'_, S> {
         self.updated::<PLAIN, PLAIN>(at, sums, &mut c[units::<S>(at, hidden)], &mut m[units::<S>(at, hidden)]);
     }
 
-    /// Updates the units of a block. `INLINED` is that of [`at_once`].
+    /// Updates the units of a block. `INLINED` has the meaning that it has for [`at_once`].
     #[inline(always)]
     fn updated<const PLAIN: bool, const INLINED: bool>(
         &self,

@@ -65,8 +65,8 @@ pub trait Integers: Instructions {
     fn shr_each(self, a: Self::Vector, by: Self::Vector) -> Self::Vector;
     /// The product of the lower halves of a and b, as 16-bit integers, plus the product of the upper halves
     fn mul_halves(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// The value of [`TANH_HALF`](tidegate::internals::curve::TANH_HALF) `index` steps from its middle in the lower half, and the
-    /// next value in the upper half. `index` saturates at -512 and 511
+    /// The value of [`TANH_HALF`](tidegate::internals::curve::TANH_HALF) `index` steps from its middle in the lower half, and
+    /// the next value in the upper half. `index` saturates at -512 and 511
     fn tanh_half(self, index: Self::Vector) -> Self::Vector;
 
     /// Writes `x`, padded with zeros, to `to` as operands: one element for each `COLUMNS` values.

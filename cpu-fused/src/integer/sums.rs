@@ -14,8 +14,8 @@ pub(super) trait Beside {
     fn part<const PART: usize>(&mut self);
 }
 
-/// Marks the end of a part. Without the mark, compilers move operations that only a later part needs after all
-/// products.
+/// Marks the end of a part. Without the mark, compilers move operations whose results only a later part needs to a place
+/// after all products.
 #[inline(always)]
 pub(super) fn here<V>(value: V) -> V {
     core::hint::black_box(value)

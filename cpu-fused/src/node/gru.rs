@@ -134,7 +134,7 @@ impl<S: Simd, W: Weight> Gru<S, W> {
         self.sums_len() + product
     }
 
-    /// Whether a span is one step of so many sequences that their sums need not be stored.
+    /// Whether a span is one step of enough sequences that their sums need not be stored.
     fn is_together(&self, span: &Span<'_, f32>) -> bool {
         span.time == 1 && span.lens.len() >= S::ROWS && self.usual && self.basis.is_none()
     }
@@ -435,8 +435,8 @@ impl<S: Simd, W: Weight> Layer<f32> for Gru<S, W> {
         }
     }
 
-    /// One step of many sequences runs in [`batch`]. Otherwise, the scratch holds the sums over the input, `[sequence][time]`; then those over h, `[sequence]`; then r ⊙ h,
-    /// `[sequence]`. With `low_rank`, rows are processed one at a time.
+    /// One step of many sequences runs in [`batch`]. Otherwise the scratch holds the sums over the input, `[sequence][time]`,
+    /// the sums over h, `[sequence]`, and r ⊙ h, `[sequence]`. With `low_rank`, rows are processed one at a time.
     fn run(&self, span: &mut Span<'_, f32>) {
         let (s, len, batch) = (self.s, self.sums_len(), span.lens.len());
         let product_len = self.recurrent_len() - len;

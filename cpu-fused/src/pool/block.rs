@@ -73,7 +73,7 @@ impl<'s> Slab<'s> {
         &mut self.words[place]
     }
 
-    /// Divides the states before `slot` from the others.
+    /// Splits these states into those before `slot` and those from `slot` on.
     #[cfg(feature = "threads")]
     pub fn split(self, slot: usize) -> [Self; 2] {
         let (before, behind) = self.words.split_at_mut((slot - self.first) * self.stride);
@@ -99,12 +99,12 @@ struct Run {
 #[derive(Debug)]
 pub(super) struct Lane {
     pub scratch: Scratch,
-    /// Copies of states that do not lie side by side.
+    /// Copies of states that are not adjacent.
     copies: Lines<u32>,
     runs: Vec<Run>,
     /// Runs that are stepped together: fewer than [`BLOCK`] if the arenas of that many would be too large.
     most: usize,
-    /// Up to this many runs are faster one after the other.
+    /// Up to this number, runs are faster one after the other.
     few: usize,
 }
 
@@ -150,7 +150,7 @@ impl Lane {
         }
     }
 
-    /// Steps the collected runs one after the other, where their states lie.
+    /// Steps the collected runs one after the other, in place.
     fn each<E: Element, P: Crosses<E> + Pod>(
         &mut self,
         model: &FusedModel<'_>,
@@ -195,7 +195,7 @@ impl Lane {
         }
         let per_word = size_of::<u32>() / size_of::<E>();
         let (first, last) = (self.runs[0].turn.slot, self.runs[self.runs.len() - 1].turn.slot);
-        // Each stream has one state, and none lies between them that is not ready.
+        // Each stream has one state, and no state of another stream lies between them.
         let beside = model.is_endless() && last - first + 1 == self.runs.len();
         let len = model.model.state_elements();
         if beside {
@@ -316,8 +316,8 @@ fn visit<E: Element>(node: &Packed<'_, E>, field: &mut Arenas<'_, E>, runs: &mut
     }
 }
 
-/// Steps the runs of a model that is a single float layer, which reads and writes the caller's rows. Returns false if
-/// the model is another one, or the rows are not side by side.
+/// Steps the runs of a model that is a single float layer, which reads and writes the caller's rows. Returns false for any
+/// other model, or if the rows are not adjacent.
 fn direct<E: Element, P: Crosses<E> + Pod>(
     scratch: &mut Scratch,
     runs: &[Run],

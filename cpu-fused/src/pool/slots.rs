@@ -18,8 +18,8 @@ pub struct StreamId {
 }
 
 impl StreamId {
-    /// Index of the stream's state. No other live stream of the pool has it, so that callers can keep what they know of
-    /// a stream in a list.
+    /// Index of the stream's state. No other live stream of the pool has the same index, so callers can use it as an
+    /// index of their own data about streams.
     pub fn slot(self) -> usize {
         self.slot as usize
     }

@@ -21,7 +21,7 @@ const SIZES: [[usize; 4]; 4] = [[1, 70, 512, 512], [64, 1000, 256, 126], [64, 10
 const DIRECTIONS: [Direction; 2] = [Direction::Unidirectional, Direction::Bidirectional];
 /// Calls before the first timed one: the first call of each mode loads kernels.
 const WARM: usize = 3;
-/// Shortest duration of a round, so that reading the clock and synchronizing cost little of it.
+/// Shortest duration of a round, so that reading the clock and synchronizing take little of it.
 const ROUND_MS: f64 = 20.0;
 const ROUNDS: usize = 15;
 

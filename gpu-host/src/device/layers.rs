@@ -84,14 +84,14 @@ impl Level {
         Ok(Self { stack, places, pseudo_layers, spare: None })
     }
 
-    /// Writes its parameters from those of the whole stack.
+    /// Writes the parameters of this level from those of the whole stack.
     fn set_params(&mut self, whole: &[f32]) -> Result<(), GpuError> {
         let mut params = vec![0.0; self.stack.layout().params_size()];
         self.places.iter().for_each(|&(own, theirs)| params[own] = whole[theirs]);
         self.stack.set_params(&params)
     }
 
-    /// Adds its gradient to that of the whole stack.
+    /// Adds the gradient of this level to that of the whole stack.
     fn add_gradient(&self, whole: &mut [f32]) -> Result<(), GpuError> {
         let gradient = self.stack.gradient()?;
         self.places.iter().for_each(|&(own, theirs)| whole[theirs] += gradient[own]);

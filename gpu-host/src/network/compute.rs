@@ -29,7 +29,7 @@ pub trait Stacks {
     ) -> Result<Vec<f32>, Self::Error>;
 }
 
-/// Arguments of [`Stacks::forward`], which are those of [`Stack::forward`] and the layer.
+/// Arguments of [`Stacks::forward`]: the layer, and the arguments of [`Stack::forward`].
 pub struct Given<'a, 'd> {
     /// Number of the layer in the network.
     pub number: usize,

@@ -95,7 +95,7 @@ impl Integers {
         Ok(Self { numeric, scaling: scaling.clone(), places, nodes })
     }
 
-    /// Rounds `params` as `tidegate pack` rounds `model`, which was made of them, for values within `ranges`.
+    /// Rounds `params` as `tidegate pack` rounds `model`, which was made from them, for values within `ranges`.
     ///
     /// # Errors
     /// If a node has no integer form.

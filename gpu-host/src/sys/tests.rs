@@ -17,8 +17,8 @@ fn a_missing_cudnn_is_an_error() {
     }
 }
 
-/// Asks a real cuDNN, without a device, for the layout of every stack: it has every function, creates descriptors and
-/// gives the recorded answers. It does not read the handle that it takes for this, so a block of zeros suffices.
+/// Asks a real cuDNN, without a device, for the layout of every stack: cuDNN has every function, creates descriptors and
+/// gives the recorded answers. It does not read the handle for this, so a block of zeros suffices as one.
 ///
 /// `TIDEGATE_CUDNN` names the library. With `TIDEGATE_OVERWRITE_DOCS` its answers are recorded.
 #[test]
@@ -35,7 +35,7 @@ fn cudnn_reports_the_recorded_layouts_without_a_device() {
     let mut count = 0;
     let mut answers = |rnn: &Rnn| {
         let answer = |&(math, algorithm)| match RnnDescriptor::new((&cudnn, handle), rnn, math, algorithm) {
-            // Every device has the standard algorithm in f32. Of no device, cuDNN does not know what it has besides.
+            // Every device has the standard algorithm in f32. Without a device, cuDNN does not know which others there are.
             Err(GpuError::Cudnn { status, .. })
                 if status.is_unsupported() && (math, algorithm) != (Math::F32, Algorithm::Standard) =>
             {

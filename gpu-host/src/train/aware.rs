@@ -33,7 +33,7 @@ pub(super) struct Aware<'a> {
 }
 
 impl<'a> Aware<'a> {
-    /// `data` must be scaled.
+    /// Prepares the rounding of a network's weights and values. `data` must be scaled.
     pub(super) fn new(
         (network, arch): (&'a Network, &'a Path),
         numeric: Numeric,

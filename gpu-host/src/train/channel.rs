@@ -91,7 +91,7 @@ impl<S: Read + Write> Channel<S> {
         self.stream.write_all(&tag)
     }
 
-    /// Receives a message of a known length. If it fails, the contents of `message` must not be used.
+    /// Receives a message of a known length into `message`. On an error the contents of `message` must not be used.
     pub(super) fn receive(&mut self, message: &mut [u8]) -> io::Result<()> {
         let mut tag = [0; 32];
         self.stream.read_exact(message)?;

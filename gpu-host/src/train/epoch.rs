@@ -55,7 +55,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Computes the gradient of some of the parts, given as `(number, sequences)`, of a step on `sequences` sequences.
-    /// `numbers` are those of the epoch and of the step in it.
+    /// `numbers` are the number of the epoch and the number of the step within it.
     fn learn<S: Stacks>(
         &self,
         stacks: &mut S,

@@ -15,7 +15,7 @@ use super::world::World;
 
 /// Bits of the first byte of a target's data.
 mod flag {
-    /// Append the digest or the tags that the bytes need, so that a mutation gets past them.
+    /// Append the digest or the tags that the bytes need, so that a mutated input is not refused because of them.
     pub const SEAL: u8 = 1;
     /// The bytes are not a checkpoint but choose the lengths and counts of one.
     pub const MADE: u8 = 2;
@@ -37,8 +37,8 @@ const SIZE: usize = 3;
 /// Number of values of a gradient.
 const GRADIENT: usize = 5;
 
-/// A byte of flags, the number of parameters, then a checkpoint. Returns whether it is accepted; it then has the same
-/// values after it is written and read again.
+/// The data are a byte of flags, the number of parameters, and a checkpoint. Returns whether the checkpoint is accepted; its
+/// values must then be the same after it has been written and read again.
 pub fn train_checkpoint(data: &[u8]) -> bool {
     let [flags, size, bytes @ ..] = data else { return false };
     let mut bytes = if flags & flag::MADE != 0 { made(bytes) } else { bytes.to_vec() };
@@ -84,8 +84,8 @@ fn made(data: &[u8]) -> Vec<u8> {
     progress.encode(FINGERPRINT).expect("a checkpoint can be encoded")
 }
 
-/// A byte of flags, then the bytes of connections to rank 0, or of rank 0. Returns whether all processes have joined,
-/// and have summed and shared numbers.
+/// The data are a byte of flags, and the bytes that arrive at rank 0, or from rank 0 at another rank. Returns
+/// whether all processes have joined, and have summed and shared numbers.
 pub fn join(data: &[u8]) -> bool {
     let Some((&flags, mut rest)) = data.split_first() else { return false };
     if flags & flag::FROM_FIRST != 0 {
@@ -162,13 +162,13 @@ fn assert_line(text: &str) {
 /// A connection in memory.
 struct Wire {
     arrives: Cursor<Vec<u8>>,
-    /// Most bytes that arrive at a time.
+    /// Maximum number of bytes that arrive at a time.
     piece: usize,
     is_late: bool,
 }
 
 impl Read for Wire {
-    /// Every other call fails as one that a signal ends.
+    /// Every other call fails as if a signal had interrupted it.
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         self.is_late ^= true;
         if self.is_late {
@@ -189,8 +189,8 @@ impl Write for Wire {
     }
 }
 
-/// Takes the next connection: the most bytes that arrive at a time, the number of messages, and each message after its
-/// length. `None` at the end of the data.
+/// Takes the next connection: the maximum number of bytes that arrive at a time, the number of messages, and each message
+/// preceded by its length. `None` at the end of the data.
 fn connection(flags: u8, data: &mut &[u8]) -> Option<Wire> {
     let [piece, count] = *take(data, 2)? else { return None };
     let secret = if flags & flag::OTHER_SECRET != 0 { OTHER_SECRET } else { SECRET };

@@ -46,9 +46,9 @@ pub(super) type Greeting = [u8; 40];
 const FIRST: usize = 32 + 40 + 32;
 
 impl Place {
-    /// Connects to the other processes within `limit`; they must have the same `fingerprint`. Rank 0 gets all others in
-    /// order of their ranks, all others get rank 0. On one machine, a secret for the training is written beside its
-    /// `checkpoint` if none is given.
+    /// Connects to the other processes within `limit`; they must have the same `fingerprint`. Rank 0 gets a connection to each
+    /// other rank, in order; every other rank gets one to rank 0. On one machine, a secret for the training is written beside
+    /// its `checkpoint` if none is given.
     pub(super) fn meet(
         &self,
         fingerprint: &str,
@@ -105,7 +105,7 @@ impl Place {
             if started.elapsed() > limit {
                 return Err(WorldError::Absent { missing: missing + 1, at: at_name(), seconds: limit.as_secs() });
             }
-            // An error is that of a connection that has already ended, or that there is none.
+            // An error means that a connection has already ended, or that there is none.
             let new: Vec<TcpStream> = (0..ACCEPTED).map_while(|_| Some(listener.accept().ok()?.0)).collect();
             let is_quiet = new.is_empty();
             for stream in new {
@@ -139,7 +139,7 @@ impl Place {
         Ok(peers.into_iter().flatten().collect())
     }
 
-    /// All others: connects to rank 0.
+    /// On the other ranks: connects to rank 0.
     fn connect(
         &self,
         greeting: &Greeting,
@@ -176,7 +176,7 @@ impl Place {
     }
 }
 
-/// All others: sends the answer to the nonce of rank 0.
+/// On the other ranks: sends the answer to the nonce of rank 0.
 pub(super) fn offer<S: Read + Write>(
     stream: S,
     greeting: &Greeting,
@@ -197,7 +197,7 @@ pub(super) struct Pending<S = TcpStream> {
     since: Instant,
 }
 
-/// Rank 0: a new connection. Reads and writes do not block.
+/// On rank 0: prepares a new connection. Reads and writes do not block.
 fn begun(stream: TcpStream) -> io::Result<Pending> {
     stream.set_nonblocking(true)?;
     Pending::new(stream, random()?)
@@ -210,10 +210,10 @@ impl<S: Read + Write> Pending<S> {
         Ok(Self { stream, nonce, received: Vec::with_capacity(FIRST), since: Instant::now() })
     }
 
-    /// Reads what has arrived. Returns whether it is all that is needed.
+    /// Reads the bytes that have arrived. Returns whether the greeting is complete.
     ///
     /// # Errors
-    /// If the connection has ended, or takes too long.
+    /// If the connection has ended, or the greeting takes too long.
     pub(super) fn advance(&mut self) -> io::Result<bool> {
         let mut bytes = [0; FIRST];
         let missing = FIRST - self.received.len();
@@ -229,10 +229,10 @@ impl<S: Read + Write> Pending<S> {
         }
     }
 
-    /// Checks what has arrived.
+    /// Checks a complete greeting.
     ///
     /// # Errors
-    /// If it does not come from a process with the secret.
+    /// If the greeting does not come from a process with the secret.
     pub(super) fn greeting(self, secret: &Secret) -> io::Result<(Channel<S>, Greeting)> {
         let Self { stream, nonce, received, .. } = self;
         let short = || io::Error::from(io::ErrorKind::UnexpectedEof);
@@ -265,7 +265,7 @@ impl Ignored {
     }
 }
 
-/// Rank 0: answers a process that has the secret. `is_gone` tells whether a process that had connected is gone.
+/// On rank 0: answers a process that has the secret. `is_gone` tells whether a process that had connected is gone.
 pub(super) fn welcome<S: Read + Write>(
     mut channel: Channel<S>,
     greeting: &Greeting,
@@ -283,7 +283,7 @@ pub(super) fn welcome<S: Read + Write>(
     let told = channel.send(&[verdict]).is_ok();
     match place {
         None => return Err(WorldError::Different { rank }),
-        // A process that was not told connects again.
+        // A process that did not receive the verdict connects again.
         Some(place) if verdict == WELCOME && told => *place = Some(channel),
         Some(_) => {}
     }

@@ -33,7 +33,7 @@ pub enum Machine {
     Gpu(Box<Gpu>),
 }
 
-/// A GPU and its connection to those of other processes.
+/// A GPU, and its connection to the GPUs of other processes.
 #[cfg(feature = "cudnn")]
 pub struct Gpu {
     pub(super) layers: Layers,
@@ -80,7 +80,7 @@ impl Machine {
         let library = Library::load()?;
         let id = if world.rank == 0 { library.unique_id()?.0.to_vec() } else { Vec::new() };
         let id = UniqueId::of(&world.share(id)?)?;
-        // Continue only if all processes have NCCL: it would wait for one without.
+        // Continue only if all processes have NCCL: it would wait for a process without NCCL.
         world.sum([0.0])?;
         gpu.nccl = Some(Nccl::new(library, &gpu.layers.device, (world.rank, world.size), id, SILENCE)?);
         Ok(())

@@ -81,7 +81,7 @@ impl Place {
     }
 }
 
-/// Converts an I/O error to that of a lost or silent process.
+/// Converts an I/O error to the error for a lost or silent process.
 pub(super) fn lost(rank: usize) -> impl Fn(io::Error) -> WorldError {
     move |source| match source.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => WorldError::Silent { rank, seconds: SILENCE.as_secs() },

@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// Every length and every changed bit.
+    /// Covers every shorter length and every changed bit.
     #[test]
     fn a_cut_or_changed_checkpoint_is_refused() {
         let folder = tempfile::tempdir().unwrap();

@@ -13,7 +13,7 @@ use super::error::WorldError;
 use super::join::JOIN;
 use super::place::{Place, lost};
 
-/// Largest size of shared bytes: that of any file that is read.
+/// Maximum number of shared bytes, which is also the limit of any file that is read.
 const MOST: u64 = 512 << 20;
 
 impl Place {
@@ -28,7 +28,7 @@ impl Place {
 pub(super) struct World<S = TcpStream> {
     pub(super) rank: usize,
     pub(super) size: usize,
-    /// Rank 0 has all others, the others have only rank 0.
+    /// On rank 0 the connections to all other ranks, in order; on any other rank the connection to rank 0.
     pub(super) peers: Vec<Channel<S>>,
 }
 
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// A gradient takes four bytes to rank 0, and four back.
+    /// Each value of a gradient takes four bytes to rank 0, and four back.
     #[test]
     fn gradients_are_sent_as_f32() {
         let work = |mut world: World| {

@@ -1,4 +1,4 @@
-//! cuDNN's RNN calls, computed on the CPU. It computes no gradient of the initial states, so that is NaN. A gradient of
+//! cuDNN's RNN calls, computed on the CPU. The gradient of the initial states is not computed: it is NaN. A gradient of
 //! the final states is not supported unless it is zero.
 #![expect(unsafe_code, reason = "exported functions have unmangled names")]
 
@@ -77,7 +77,7 @@ export! {
         for (part, to) in [to_hidden, to_cell].into_iter().enumerate() {
             run.put_state(part, to, &vec![f32::NAN; run.state_len(part)])?;
         }
-        // Only for outputs are the values after the end of a sequence documented.
+        // The values after the end of a sequence are documented only for outputs.
         run.put_batch(&run.x.clone(), to_x, found, f32::NAN)
     }
 

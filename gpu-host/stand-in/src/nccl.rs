@@ -60,7 +60,7 @@ const CONFIG: Config = Config { size: size_of::<Config>(), magic: 0xcafe_beef, v
 struct Comm {
     device: c_int,
     is_first: bool,
-    /// Rank 0 has all others in order, each of the others only rank 0.
+    /// On rank 0 the connections to all other ranks, in order; on any other rank the connection to rank 0.
     peers: Mutex<Vec<UnixStream>>,
     state: AtomicI32,
 }

@@ -207,7 +207,7 @@ impl<'m> Run<'m> {
         Ok(())
     }
 
-    /// Checks that the reserve is that of the same forward pass, and that the passes have reached `stage`.
+    /// Checks that the reserve belongs to the same forward pass, and that the passes have reached `stage`.
     pub fn check_kept(&mut self, stage: u32, sums: &[(usize, u64)]) -> Result<(), Code> {
         let header = self.reserve()?.header;
         let kept = |which: usize| u64::from(header[2 + 2 * which]) | u64::from(header[3 + 2 * which]) << 32;

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Padding and limits are those of the [convolution](crate::cell::conv::i8). In every layout the weights of four filters
-//! lie side by side, tap after tap, as their channels do in the image.
+//! are adjacent, tap after tap, as their channels are in the image.
 
 use crate::cell::i8::{Limits, limit, requantized};
 use crate::cell::patch::{LAST, POSITIONS, TAPS, Way};
@@ -54,8 +54,8 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
     }
 }
 
-/// Adds the products of a tap: filter `first + k` reads channel `(first + k) / multiplier` of the pixel, whose elements
-/// have these values.
+/// Adds the products of a tap: filter `first + k` reads channel `(first + k) / multiplier` of the pixel. `value` returns
+/// the value of an element of the pixel.
 #[inline(always)]
 pub(in crate::cell) fn add<E>(
     sums: &mut [i32; 4],

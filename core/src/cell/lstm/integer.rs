@@ -152,7 +152,7 @@ const fn few(option: u32, len: &'static Dim) -> Rule {
     Rule::AtMost(Dim::When(option, len), Dim::Const(MAX_LEN))
 }
 
-/// A node with this option has no scales of units.
+/// A node with this option does not have [`UNIT_SCALES`].
 const fn without_unit_scales(option: u32) -> Rule {
     const UNITS: Dim = Dim::When(UNIT_SCALES, &Dim::Const(1));
     Rule::Equal(Dim::When(option, &UNITS), Dim::Const(0))
@@ -168,7 +168,7 @@ const fn of_units(name: &'static str, from: &'static [&'static str], with: u32, 
     TensorSpec::vector(name, from, Dim::Hidden).with(with).stored(storage)
 }
 
-/// A number of fraction bits. Only the packer needs it; the step needs it only for epsilon.
+/// A number of fraction bits. The packer needs it; the step uses it only for epsilon.
 const fn sum_bits(name: &'static str) -> NumberSpec {
     NumberSpec { name, least: -31, most: 31, usual: None }
 }

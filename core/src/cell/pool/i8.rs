@@ -25,7 +25,7 @@ const ZERO_POINT: usize = number(NUMBERS, "zero_point");
 const FACTOR: usize = number(NUMBERS, "factor");
 const LEAST: usize = number(NUMBERS, "least");
 
-/// Most taps whose sum has 31 bits, with their zero points.
+/// Largest number of taps for which the sum of the values, zero points included, has at most 31 bits.
 const MOST_TAPS: usize = 1 << 22;
 
 pub(super) const SPEC: IntegerSpec = IntegerSpec {

@@ -26,8 +26,8 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
     });
 }
 
-/// Pools with the function that `of` returns for the number of taps inside the image, 1 for a maximum. It takes whether
-/// this is an average, and the sum or the maximum of a channel at a position.
+/// Pools with the function that `of` returns for the number of taps inside the image, or for 1 if this is a maximum. The
+/// function takes whether this is an average, and the sum or the maximum of a channel at a position.
 #[inline(always)]
 pub(super) fn pooled<F: Fn(bool, i32) -> i16>(node: &Node<'_>, io: Io<'_, i16>, of: impl Fn(usize) -> F) {
     let Io { x, y, .. } = io;

@@ -1,4 +1,4 @@
-//! The layer over a window in the numeric `i8`: TFLite's `FULLY_CONNECTED`, or `CONV_2D` over all rows, behind a ring
+//! The layer over a window in the numeric `i8`: TFLite's `FULLY_CONNECTED`, or `CONV_2D` over all rows, after a ring
 //! buffer. The window holds bytes.
 //!
 //! ```text
@@ -21,7 +21,7 @@ const BYTES: Dim = Dim::Quotient(&[Dim::Sum(&[WINDOW, Dim::Const(1)]), Dim::Cons
 /// The state of a layer over a window of bytes.
 pub(in crate::cell) const STATES: &[StateSpec] = &[StateSpec { name: "rows", len: BYTES }, COUNTS];
 
-/// The least value of the input. A byte is the low eight bits of a value from it up to 255 more.
+/// The least value of the input. A byte holds the low eight bits of a value from this one up to 255 more.
 pub(in crate::cell) const FIRST: NumberSpec = NumberSpec { name: "first", least: -MOST, most: 0, usual: None };
 
 const NUMBERS: &[NumberSpec] =
@@ -49,15 +49,15 @@ pub(super) const SPEC: IntegerSpec = IntegerSpec {
 
 /// Columns that are converted to i16 together, a multiple of every layout's.
 const COLUMNS: usize = 64;
-/// Blocks of four rows that read them.
+/// Blocks of four rows that are multiplied by these columns before the next columns are converted.
 const BLOCKS: usize = 4;
 
-/// Bytes as i16, aligned as slots are, with zeros behind.
+/// Bytes converted to i16, aligned as slots are, and followed by zeros.
 #[repr(align(8))]
 struct Wide([i16; COLUMNS]);
 
 impl Wide {
-    /// Takes the values of these bytes.
+    /// Converts bytes to the values that they stand for.
     fn take(&mut self, bytes: &[u8], first: i32) {
         self.0 = [0; COLUMNS];
         for (wide, &byte) in self.0.iter_mut().zip(bytes) {
@@ -103,7 +103,7 @@ fn requantize(node: &Node<'_>, rows: &[RowBlock], sums: &[[i32; 4]], y: &mut [i1
     }
 }
 
-/// Adds a row to a window of bytes; a value out of their range is limited to it. Returns the window if it has an output.
+/// Adds a row to a window of bytes, and clamps its values to the range of a byte. Returns the window if it has an output.
 pub(in crate::cell) fn advanced<'s>(node: &Node<'_>, x: &[i16], state: &'s mut [i16], first: i32) -> Option<&'s [u8]> {
     let (rows, counts) = state.split_at_mut_checked(node.padded(&BYTES))?;
     let [filled, since, ..] = counts else { return None };

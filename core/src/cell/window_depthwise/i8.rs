@@ -1,4 +1,4 @@
-//! Filters along time in the numeric `i8`: TFLite's `DEPTHWISE_CONV_2D` behind a ring buffer, which holds bytes.
+//! Filters along time in the numeric `i8`: TFLite's `DEPTHWISE_CONV_2D` after a ring buffer, which holds bytes.
 //!
 //! ```text
 //! y[f] = clip((start[f] + Σ weights[f, k] x(t - length + 1 + k)[c]) · factor[f] · 2^(shift[f] - 31))

@@ -53,7 +53,7 @@ fn difference([a, b]: Complex, [c, d]: Complex) -> Complex {
     [a.wrapping_sub(c), b.wrapping_sub(d)]
 }
 
-/// A way to compute spectra. All ways give the same bits.
+/// An implementation of the FFT. All implementations give the same bits.
 pub trait Fft {
     /// Whether [`magnitudes`](Self::magnitudes) computes several at once.
     const WIDE: bool = false;
@@ -62,7 +62,7 @@ pub trait Fft {
     /// bit-reversed order.
     fn fft(points: &mut [Complex], circle: Circle<'_>);
 
-    /// The magnitudes of the [`bin`] at `first` and of those after it.
+    /// The magnitudes of [`SEVERAL`] [bins](bin): of the given one and those after it.
     fn magnitudes(_points: &[Complex], _circle: Circle<'_>, _first: usize) -> [u32; SEVERAL] {
         [0; SEVERAL]
     }
@@ -71,7 +71,7 @@ pub trait Fft {
 /// Bins that [`Fft::magnitudes`] computes at once.
 pub const SEVERAL: usize = 8;
 
-/// [`Fft`] on every target.
+/// The portable implementation of [`Fft`].
 #[derive(Debug)]
 pub struct Plain;
 

@@ -1,4 +1,4 @@
-//! The same features in integers: no floating point, and the same bits on every target. `FORMAT.md` defines every
+//! The features computed in integers: no floating point, and the same bits on every target. `FORMAT.md` defines every
 //! rounding.
 //!
 //! ```text
@@ -187,11 +187,11 @@ fn store(
     in_reversed_places(points, |point| point);
 }
 
-/// Puts each point, changed by `made`, at the position whose bits are those of its own in reverse order. The number of
-/// points is a power of two.
+/// Applies `made` to each point and moves the result to the position whose index has the same bits in reverse order. The
+/// number of points is a power of two.
 #[inline(always)]
 pub(super) fn in_reversed_places<P: Copy>(points: &mut [P], made: impl Fn(P) -> P) {
-    // No instruction of x86 reverses bits. There, counting on flips low bits up to a zero, and high bits of the reverse.
+    // x86 has no instruction that reverses bits. There the reversed index is counted up too, with carries to its low bits.
     const BY_COUNTING: bool = cfg!(any(target_arch = "x86", target_arch = "x86_64"));
     let unused = points.len().leading_zeros() + 1;
     let mut counted = 0;
@@ -245,7 +245,7 @@ impl<'p, 'a, T: Fft> Bins<'p, 'a, T> {
         let edge = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes) as usize;
         let mut edges = tables.edges.iter().map(edge);
         let (mut place, mut weights) = (edges.next().unwrap_or(0), tables.weights.iter());
-        // The sizes of the bins before `until`.
+        // The magnitudes of the bins before `until`.
         let (mut sizes, mut until) = ([0; SEVERAL], 0);
         let mut share = |end: usize| {
             let (mut falling, mut all) = (0_u64, 0_u64);
@@ -280,7 +280,7 @@ impl<'p, 'a, T: Fft> Bins<'p, 'a, T> {
     }
 }
 
-/// The weighted magnitude of a bin, and the whole one.
+/// The weighted magnitude of a bin, and the unweighted one.
 #[inline(always)]
 fn of_magnitude(size: u32, weight: u16) -> (u64, u64) {
     (product(size, weight), u64::from(size) * u64::from(ONE))

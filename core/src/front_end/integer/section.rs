@@ -4,7 +4,7 @@ use crate::front_end::section::{Halves, Table, check_edges, tables_at};
 use crate::front_end::settings::{FrontEndError, Method, MfccSettings, Window};
 use crate::image::read::u32_at;
 
-/// Indices of the 32-bit words behind the settings. The tables follow, little-endian, in the order of [`Layout`].
+/// Indices of the 32-bit words after the settings. The tables follow, little-endian, in the order of [`Layout`].
 pub(in crate::front_end) mod more {
     pub const SCALE: usize = 0;
     pub const LOG_FLOOR: usize = 1;
@@ -22,7 +22,7 @@ pub(in crate::front_end) mod more {
 /// Values in each table, in the order of the section.
 #[derive(Clone, Copy)]
 pub(in crate::front_end) struct Layout {
-    /// Byte offset of the words behind the settings.
+    /// Byte offset of the words after the settings.
     pub words_at: usize,
     /// Number of these words.
     pub words: usize,
@@ -95,11 +95,11 @@ pub(in crate::front_end) struct Tables<'a> {
 pub(in crate::front_end) struct LogMelWords {
     /// Pre-emphasis with [`EMPHASIS_BITS`] fraction bits.
     pub emphasis: u32,
-    /// Units of the feature in a logarithm of 1, · 2^18.
+    /// Units of the feature per unit of the logarithm, · 2^18.
     pub gain: i32,
-    /// The feature of a logarithm of 0, with [`GUARD_BITS`](super::GUARD_BITS) fraction bits.
+    /// The feature at a logarithm of 0, with [`GUARD_BITS`](super::GUARD_BITS) fraction bits.
     pub offset: i32,
-    /// Features are rounded toward this one; the least number rounds down.
+    /// The feature toward which the others are rounded; the least i32 rounds all of them down.
     pub middle: i32,
     /// The greatest feature.
     pub most: i32,
@@ -145,7 +145,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Word `index` behind the settings; `None` if the payload or the method does not have it.
+/// Word `index` after the settings; `None` if the payload or the method does not have it.
 const fn word(payload: &[u8], layout: &Layout, index: usize) -> Option<u32> {
     if index >= layout.words {
         return None;

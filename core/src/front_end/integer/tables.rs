@@ -42,9 +42,9 @@ impl MfccSettings {
         self.write_words(scale, &[integer(energy)], section)
     }
 
-    /// As [`write`](Self::write), for [`Method::LogMel`] in integers. A feature is a multiple of `scale` from 0 to `most`
-    /// times it: the nearest one, or with the `zero_point` of an integer model the one that a cast of C to its integers
-    /// gives, which rounds toward the zero point.
+    /// As [`write`](Self::write), for [`Method::LogMel`] in integers. A feature is a multiple of `scale`, from 0 to `most`
+    /// times `scale`. Without a `zero_point` it is rounded to nearest. With the `zero_point` of an integer model it is
+    /// rounded toward the zero point, as by a C cast to the integers of the model.
     ///
     /// # Errors
     /// As `write`, and if the scale is too fine or not above 0; `section` must be as long as

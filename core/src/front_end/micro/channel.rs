@@ -4,7 +4,7 @@ use super::section::{SCALE_BITS, SHARE_BITS, Tables};
 use crate::front_end::section::Halves;
 
 /// A feature of the channel `index`, before its conversion to the scale of the input: the logarithm of its energy, at
-/// most 1420. `estimate` is the noise that was estimated so far; `shift` is that of the samples.
+/// most 1420. `estimate` is the current noise estimate, which is updated; `shift` is the left shift of the samples.
 pub fn raw(energy: u64, shift: u32, index: usize, estimate: &mut u32, tables: &Tables<'_>, correction: u32) -> u32 {
     let signal = denoised(root(energy) >> shift, index, estimate, tables);
     let signal = match tables.gain {

@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// Signs of full scale, and tables that are no sines: nothing overflows 32 bits, which a debug build would report.
+    /// Samples at full scale, and tables that are not sines: nothing overflows 32 bits, which a debug build would report.
     #[test]
     fn no_input_and_no_table_overflows() {
         let mut state = 9;

@@ -5,7 +5,7 @@
 //! frame → window · 2^shift → FFT (16 bits) → energies → channels (64 bits) → √ → noise reduction → gain → 64 ln → i16
 //! ```
 //!
-//! The noise estimate of each channel is kept from frame to frame. It lies in the working memory behind the FFT.
+//! The noise estimate of each channel is kept from frame to frame, in the working memory after the FFT.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! With the crate `salty`. It accepts scalars and coordinates that are not reduced, and points of small order, so that
-//! they are refused here.
+//! With the crate `salty`. It accepts scalars and coordinates that are not reduced, and points of small order; this file
+//! refuses them.
 
 use salty::{PublicKey, Signature};
 
@@ -75,7 +75,7 @@ fn is_below(number: &[u8; 32], bound: &[u8; 32]) -> bool {
     number.iter().rev().lt(bound.iter().rev())
 }
 
-/// SHA-512.
+/// A SHA-512 in progress.
 #[derive(Default)]
 pub struct Sha512(salty::Sha512);
 

@@ -7,21 +7,21 @@ use core::f32::consts::{LN_2, LOG2_E};
 use super::Avx2;
 use crate::simd::Simd;
 
-/// Above this, tanh rounds to 1, and so does sigmoid above its double.
+/// Above this, tanh rounds to 1; above twice this, so does sigmoid.
 const LIMIT: f32 = 9.1;
 /// Adding and subtracting 1.5 · 2^23 rounds to an integer; after the addition its bits are the low bits of the sum.
 const ROUND: f32 = 12_582_912.0;
 /// Coefficients of r to r⁵ in e^2r for |r| ≤ ln 2 / 4, from `tests/fit/exp.py`.
 const P: [f32; 5] = [1.999_999_4, 1.999_965_8, 1.333_411_9, 0.670_378_7, 0.265_273_75];
 
-/// The same in e^(2 · scale · r).
+/// The coefficients of e^(2 · scale · r), from those of e^2r.
 const fn scaled(scale: f32) -> [f32; 5] {
     let [a, b, c, d, e] = P;
     let squared = scale * scale;
     [a * scale, b * squared, c * squared * scale, d * squared * squared, e * squared * squared * scale]
 }
 
-/// e^(2 · `scale` · x) as a polynomial, `scaled` by the same power of two, and the power of two that it is multiplied by.
+/// e^(2 · `scale` · x) in two factors: a polynomial with the coefficients that [`scaled`] returns, and a power of two.
 #[inline(always)]
 fn exp(s: Avx2, x: __m256, scale: f32, [a, b, c, d, e]: [f32; 5]) -> [__m256; 2] {
     let shifted = s.fma(x, s.splat(2.0 * LOG2_E * scale), s.splat(ROUND));

@@ -32,7 +32,7 @@ fn fft(points: &mut [Complex], circle: Circle<'_>) {
     let mut quarter = first_stage(points);
     while quarter < points.len() {
         match quarter {
-            // A spectrum of so few points has no wide stage.
+            // With fewer than 16 points there is no wide stage.
             _ if points.len() < 16 => stage(points, circle, quarter),
             1 => stage(points, circle, 1),
             2 => pairs(points, circle),
@@ -42,7 +42,7 @@ fn fft(points: &mut [Complex], circle: Circle<'_>) {
     }
 }
 
-/// The stage whose points lie two apart: two groups at once.
+/// The stage that combines points two apart: two groups at once.
 #[target_feature(enable = "avx2")]
 fn pairs(points: &mut [Complex], circle: Circle<'_>) {
     let step = stride(points.len(), 2);
@@ -66,7 +66,7 @@ fn pairs(points: &mut [Complex], circle: Circle<'_>) {
     }
 }
 
-/// A stage whose points lie at least a vector apart.
+/// A stage that combines points at least a vector apart.
 #[target_feature(enable = "avx2")]
 fn wide_stage(points: &mut [Complex], circle: Circle<'_>, quarter: usize) {
     let step = stride(points.len(), quarter);

@@ -31,7 +31,7 @@ impl Integers for Avx512 {
     type Columns = [i16; 4];
     /// Lower bytes and upper bytes.
     type Spread = [__m512i; 2];
-    /// Sums of products with the lower and with the upper bytes.
+    /// Sums of products with the lower bytes, and with the upper bytes.
     type Sums = [__m512i; 2];
 
     const LANES: usize = 16;

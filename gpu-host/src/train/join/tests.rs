@@ -1,4 +1,4 @@
-//! Tests of the join: who is let in, and who is not.
+//! Tests of the join: which processes rank 0 admits, and which it ignores.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -79,7 +79,7 @@ fn processes_connect_at_any_address_of_the_machine() {
     }
 }
 
-/// Rank 0 listens at the address in MASTER_ADDR, not at the others of its machine.
+/// Rank 0 listens at the address in MASTER_ADDR, not at other addresses of its machine.
 #[test]
 #[cfg(target_os = "linux")]
 fn rank_0_listens_at_its_address_only() {
@@ -132,7 +132,7 @@ fn silent_connections_do_not_delay_a_process() {
         let mut silent: Vec<TcpStream> = (0..PENDING + 50).map(|_| connect(port)).collect();
         let started = Instant::now();
         for stream in silent.iter_mut().step_by(2) {
-            // Rank 0 may have replaced it.
+            // Rank 0 may have replaced this connection.
             let _ = stream.write_all(&[1; 7]);
         }
         meet(&place(1, "127.0.0.1", port), LIMIT).unwrap();
@@ -238,7 +238,7 @@ fn no_packet_of_a_stranger_ends_rank_0() {
                 2 => recorded.clone().unwrap_or_default(),
                 3 => right[..any(&mut random, FIRST)].to_vec(),
                 4 => {
-                    // Bytes are missing at the end, or one too many at any place.
+                    // Bytes are missing at the end, or there is one too many anywhere.
                     let (mut bytes, at) = (right.clone(), any(&mut random, FIRST));
                     if round % 4 == 0 {
                         bytes.truncate(bytes.len() - 1 - at % 9);
@@ -253,7 +253,7 @@ fn no_packet_of_a_stranger_ends_rank_0() {
                     bytes
                 }
             };
-            // It was never sent to rank 0 for its own nonce.
+            // These bytes were never sent to rank 0 for its own nonce.
             recorded = Some(right);
             // In one or two pieces. Rank 0 may have closed the connection already.
             let (one, two) = packet.split_at(any(&mut random, packet.len() + 1));
