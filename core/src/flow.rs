@@ -239,7 +239,7 @@ mod tests {
         Write(u32, u32),
     }
 
-    /// The first read of a slot that is not the last write to all of its elements, by remembering the write of each
+    /// Whether each read is of a slot that was the last write to all of its elements, by remembering the write of each
     /// element.
     fn naive(accesses: &[Access]) -> bool {
         let mut writes = [usize::MAX; 64];

@@ -27,7 +27,7 @@ pub struct SelfTest<'m> {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum SelfTestError {
-    /// The test could not run: the memory is too short.
+    /// A step failed, for example because the memory is too short.
     Step(StepError),
     /// An element of the output of a step, both counted from 0, does not have the expected bits.
     #[expect(missing_docs, reason = "the line above says what the fields hold")]

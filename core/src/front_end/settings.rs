@@ -88,9 +88,9 @@ impl Method {
 pub struct LogMel {
     /// Pre-emphasis, from 0 to 1. The sample before the first one is 0.
     pub emphasis: f32,
-    /// Level in decibels that is mapped to 0.
+    /// Level in decibels that is mapped to 0, at least -300.
     pub lowest_db: f32,
-    /// Level in decibels that is mapped to 1; at least 20 above `lowest_db`.
+    /// Level in decibels that is mapped to 1; at least 20 above `lowest_db`, and at most 300.
     pub highest_db: f32,
 }
 

@@ -104,8 +104,8 @@ impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Receiver<'a, B, J> {
     /// [`Slots::switch`](crate::Slots::switch).
     ///
     /// # Errors
-    /// If the image is incomplete, in which case the received bytes stay in flash; if it is not trusted, in which case it is
-    /// discarded; or if the flash fails.
+    /// If the image is incomplete, in which case the received bytes stay in flash; if it is not trusted or its header states
+    /// another length, in which cases it is discarded; or if the flash fails.
     pub async fn finish(mut self) -> Result<(), UpdateError<B::Error>> {
         let (len, received) = (self.transfer.len, self.received());
         if received < len {

@@ -188,7 +188,7 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Slots<B, J> {
     /// Lets a pending image run on trial without a reset. States of the old model are no longer valid.
     ///
     /// # Errors
-    /// If no image is pending, or the flash fails.
+    /// If no image is pending, the pending image is not trusted, or the flash fails.
     pub async fn switch(&mut self) -> Result<(), UpdateError<B::Error>> {
         if self.journal.state().phase != Phase::Pending || !self.spare_is_trusted() {
             return Err(UpdateError::NothingPending);

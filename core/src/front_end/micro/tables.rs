@@ -83,7 +83,7 @@ impl MfccSettings {
         Ok(needed)
     }
 
-    /// Octaves that the FFT's divisions lose, less the six of the logarithm.
+    /// Octaves that the FFT's divisions lose, less half of the 12 fraction bits of the mel weights, of which a root is taken.
     fn correction(&self) -> u32 {
         self.fft_len.trailing_zeros() - 6
     }

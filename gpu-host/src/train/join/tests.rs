@@ -124,7 +124,7 @@ fn strangers_do_not_delay_the_time_limit_of_rank_0() {
     assert!(took < Duration::from_secs(4), "{took:?}");
 }
 
-/// More connections than rank 0 waits for stay silent, or send byte by byte, longer than a greeting may take.
+/// More connections than rank 0 waits for stay silent or send a part of a greeting.
 #[test]
 fn silent_connections_do_not_delay_a_process() {
     let port = free();
