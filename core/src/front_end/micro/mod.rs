@@ -46,7 +46,7 @@ pub fn extract<'f, F: 'f>(
     energies(points, circle);
     let mut sides = Sides::new(points, tables);
     let (_, mut below) = sides.next();
-    // The loss of the FFT's divisions in octaves, less half of the 12 fraction bits of the mel weights, of which a root is taken.
+    // The loss of the FFT's divisions in octaves, less half of the 12 fraction bits of the mel weights (root of their sum).
     let correction = settings.fft_len.trailing_zeros().wrapping_sub(6);
     for (index, (feature, estimate)) in features.zip(estimates).enumerate() {
         let (falling, rising) = sides.next();
