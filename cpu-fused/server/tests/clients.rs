@@ -41,6 +41,17 @@ impl Running {
         self.try_connect().await.expect("the server has a stream")
     }
 
+    /// Connects as soon as the server has a stream: one leaves soon after its connection.
+    pub async fn connect_when_free(&self) -> Socket {
+        for _ in 0..100 {
+            if let Ok(socket) = self.try_connect().await {
+                return socket;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        self.connect().await
+    }
+
     pub async fn try_connect(&self) -> Result<Socket, tokio_tungstenite::tungstenite::Error> {
         let socket = TcpStream::connect(&self.address).await.unwrap();
         Ok(client_async(format!("ws://{}/listen", self.address), socket).await?.0)

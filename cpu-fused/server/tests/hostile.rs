@@ -21,7 +21,7 @@ fn limits() -> Limits {
 
 /// How a client ends that sends one message.
 async fn end_of(running: &Running, message: Message) -> Option<CloseCode> {
-    let mut socket = running.connect().await;
+    let mut socket = running.connect_when_free().await;
     socket.send(message).await.unwrap();
     received(socket).await.1
 }
@@ -30,7 +30,7 @@ async fn end_of(running: &Running, message: Message) -> Option<CloseCode> {
 async fn is_well(running: &Running) {
     let clips = clips();
     let sound = [&clips[11][..], &clips[17]].concat();
-    let (found, _) = sent(running.connect().await, &sound, 400).await;
+    let (found, _) = sent(running.connect_when_free().await, &sound, 400).await;
     assert_eq!(found, heard_alone(&sound));
     assert!(!found.is_empty());
 }
@@ -61,7 +61,7 @@ async fn clients_that_misbehave_end_and_the_others_go_on() {
     }
     // Clients that vanish without a word leave their streams.
     for _ in 0..20 {
-        let mut socket = running.connect().await;
+        let mut socket = running.connect_when_free().await;
         socket.send(Message::Binary(vec![0; 3200].into())).await.unwrap();
         drop(socket);
     }
@@ -86,16 +86,7 @@ async fn a_full_server_refuses_clients_until_one_leaves() {
     let mut last = clients.pop().unwrap();
     last.close(None).await.unwrap();
     while last.next().await.is_some() {}
-    // The stream leaves soon after the connection.
-    let mut again = running.try_connect().await;
-    for _ in 0..50 {
-        if again.is_ok() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        again = running.try_connect().await;
-    }
-    again.unwrap();
+    running.connect_when_free().await;
     drop(clients);
     running.stop().await;
 }
