@@ -65,7 +65,7 @@ fn table(record: &Value) -> String {
     let count = |start: &str| bars.iter().filter(|bar| text(&bar["verdict"]).starts_with(start)).count();
     let mut page = format!(
         "{}, {} (family {}, model {}), {} cores.\n\
-         {} of {} bars met, {} not met; the others are undecided or were skipped.\n\n",
+         {} of {} bars met, {} not met, {} undecided or skipped.\n\n",
         text(&record["date"]),
         text(&machine["cpu"]),
         text(&machine["family"]),
@@ -74,6 +74,7 @@ fn table(record: &Value) -> String {
         count("met"),
         bars.len(),
         count("NOT met"),
+        bars.len() - count("met") - count("NOT met"),
     );
     page += &format!("| workload |{}\n", columns.iter().map(|(name, _)| format!(" {name} |")).collect::<String>());
     page += &format!("|---|{}\n", "---|".repeat(columns.len()));
