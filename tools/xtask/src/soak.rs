@@ -43,6 +43,9 @@ struct Outcome {
     ran: Ran,
 }
 
+/// The name of all fuzz targets together.
+const FUZZ: &str = "fuzz";
+
 /// A check, which returns how many tests have passed or how many cuts were tried.
 type Part = (&'static str, fn() -> Result<u64, Failure>);
 
@@ -65,14 +68,18 @@ pub fn run(names: Vec<String>, minutes: Option<u64>) -> Result<(), Failure> {
     let end = minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
     let is_over = || end.is_some_and(|end| Instant::now() >= end);
     let mut targets = fuzz::targets()?;
-    let is_known = |name: &String| targets.contains(name) || PARTS.iter().any(|part| part.0 == name);
+    let is_known = |name: &String| name == FUZZ || targets.contains(name) || PARTS.iter().any(|part| part.0 == name);
     if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
         let parts = PARTS.map(|part| part.0).join(", ");
-        return Err(format!("{unknown} is neither a fuzz target nor one of {parts}"));
+        return Err(format!("{unknown} is neither a fuzz target nor one of {FUZZ}, {parts}"));
     }
     let is_asked = |name: &str| names.is_empty() || names.iter().any(|asked| asked == name);
-    targets.retain(|target| is_asked(target));
+    targets.retain(|target| is_asked(target) || is_asked(FUZZ));
     let mut session = Session::new()?;
+    if session.next(&targets, &BTreeSet::new()).is_some() {
+        fuzz::build()?;
+        session = session.fuzz(&targets, &is_over)?;
+    }
     for (name, check) in PARTS.iter().filter(|part| is_asked(part.0)) {
         if session.record.0.contains_key(*name) || is_over() {
             continue;
@@ -81,11 +88,7 @@ pub fn run(names: Vec<String>, minutes: Option<u64>) -> Result<(), Failure> {
         let executions = check()?;
         session.add(name, Ran { executions, seconds: start.elapsed().as_secs() })?;
     }
-    if session.next(&targets, &BTreeSet::new()).is_none() || is_over() {
-        return Ok(());
-    }
-    fuzz::build()?;
-    session.fuzz(&targets, &is_over)
+    Ok(())
 }
 
 /// The record of one commit.
@@ -142,7 +145,7 @@ impl Session {
     }
 
     /// Runs targets in turns, one on each core, until each has enough inputs or the time is over.
-    fn fuzz(self, targets: &[String], is_over: &(dyn Fn() -> bool + Sync)) -> Result<(), Failure> {
+    fn fuzz(self, targets: &[String], is_over: &(dyn Fn() -> bool + Sync)) -> Result<Self, Failure> {
         let shared = Mutex::new((self, BTreeSet::new()));
         let work = || -> Result<(), Failure> {
             loop {
@@ -164,7 +167,8 @@ impl Session {
         thread::scope(|scope| {
             let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
             threads.into_iter().try_for_each(|thread| thread.join().expect("no thread panics"))
-        })
+        })?;
+        Ok(shared.into_inner().expect("no thread panics").0)
     }
 }
 
