@@ -19,8 +19,7 @@ use tidegate_tests::oracle::{Bounded, Oracle};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
 use tidegate_tests::tolerance::worst;
 
-/// Number of networks. Every fourth of them is tried, and each golden case with two of the factors, unless the environment
-/// variable `TIDEGATE_LONG` is set, as `cargo xtask soak` does.
+/// Number of networks.
 const NETWORKS: u64 = 1000;
 /// Steps of each half of an input.
 const STEPS: usize = 200;
@@ -32,8 +31,7 @@ const SHRINK: usize = 50;
 const BELOW_DB: f64 = 3.0;
 /// Signal-to-noise ratio in decibels from which an image is always good enough.
 const ENOUGH_DB: f64 = 45.0;
-/// Maximum number of decibels that an image of a random network may be below the rule. In a golden case with few rows, a
-/// single step on the other side of a threshold can cost more.
+/// Maximum number of decibels that an image may be below the rule.
 const WORST_DB: f64 = 10.0;
 /// The factor of another grid, with which f32 is judged by the same rule.
 const OTHER_GRID: f32 = 1.04;
@@ -176,9 +174,9 @@ struct Score {
     refused: BTreeMap<String, usize>,
 }
 
-/// Only one in this many networks is tried, unless `TIDEGATE_LONG` is set.
-fn share(most: usize) -> usize {
-    if std::env::var_os("TIDEGATE_LONG").is_some() { 1 } else { most }
+/// The seed that the environment variable `TIDEGATE_SEED` gives, to try other networks and inputs, or the usual one.
+fn seed(usual: u64) -> u64 {
+    std::env::var("TIDEGATE_SEED").map_or(usual, |seed| seed.parse().expect("the seed is a number"))
 }
 
 /// Adds the result of a network.
@@ -211,14 +209,13 @@ impl Score {
         self.other_grid.extend(Some(short_of_rule(other_grid)).filter(|&short| short > 0.0));
         let short = short_of_rule(got);
         if short > 0.0 {
-            self.short
-                .push((short, format!("{got:.1} dB, rounded rows {measure:.1} dB, {} B, {name}", image.bytes().len())));
+            self.short.push((short, format!("{got:.1} dB, rounded rows {measure:.1} dB, {name}")));
         }
     }
 
-    /// Checks that at most 5 % of the networks are short of the rule, by at most `worst_db`, that at most 1 % are refused, and
+    /// Checks that at most one network in `of` is short of the rule, by at most [`WORST_DB`], that at most 1 % are refused, and
     /// that fewer are short than with f32 on another grid of 8 bits.
-    fn hold(mut self, worst_db: f64) {
+    fn hold(mut self, of: usize) {
         self.short.sort_by(|a, b| b.0.total_cmp(&a.0));
         for (short, text) in &self.short {
             println!("{short:.1} dB short: {text}");
@@ -233,16 +230,16 @@ impl Score {
             "f32 with a grid {OTHER_GRID} times as coarse: {other} are short, by up to {:.1} dB",
             worst(self.other_grid)
         );
-        assert!(short * 20 <= counted && short < other, "{short} of {counted}, {other} with another grid");
-        assert!(self.short.iter().all(|(short, _)| *short <= worst_db), "{:?}", self.short[0]);
+        assert!(short * of <= counted && short < other, "{short} of {counted}, {other} with another grid");
+        assert!(self.short.iter().all(|(short, _)| *short <= WORST_DB), "{:?}", self.short[0]);
         assert!(refused * 100 <= counted, "{refused} of {counted}");
     }
 }
 
 #[test]
 fn random_networks_stay_near_f32_with_rounded_weights() {
-    let seed = std::env::var("TIDEGATE_SEED").map_or(2, |seed| seed.parse::<u64>().expect("the seed is a number"));
-    let numbers = (seed * 1_000_000..seed * 1_000_000 + NETWORKS).step_by(share(4));
+    let seed = seed(2);
+    let numbers = seed * 1_000_000..seed * 1_000_000 + NETWORKS;
     let all = |numbers: &mut dyn Iterator<Item = u64>| {
         let mut of = Score::default();
         numbers.for_each(|number| judge(number, &mut of));
@@ -258,8 +255,8 @@ fn random_networks_stay_near_f32_with_rounded_weights() {
     score.short.extend(odd.short);
     score.other_grid.extend(odd.other_grid);
     odd.refused.into_iter().for_each(|(error, count)| *score.refused.entry(error).or_default() += count);
-    assert!(score.counted * share(4) > 500, "{}", score.counted);
-    score.hold(WORST_DB);
+    assert!(score.counted > 500, "{}", score.counted);
+    score.hold(20);
 }
 
 /// The factors of the inputs of golden cases; `None` for a factor from 1/10 to 10 of each column.
@@ -271,8 +268,8 @@ fn golden_cases_stay_near_f32_with_rounded_weights() {
     let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "safetensors"));
     paths.sort();
-    let mut score = Score::default();
-    for (index, path) in paths.into_iter().enumerate() {
+    let (mut score, mut rng) = (Score::default(), Rng::new(seed(12)));
+    for path in paths {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let case = Case::open(&path);
         let Some(model) = case.try_model() else { continue };
@@ -284,8 +281,7 @@ fn golden_cases_stay_near_f32_with_rounded_weights() {
         }
         let rows: Vec<f32> = case.sequences().into_iter().flatten().flatten().collect();
         let size = architecture.inputs[0].size;
-        for (place, factor) in FACTORS.into_iter().enumerate().skip(index % share(2)).step_by(share(2)) {
-            let mut rng = Rng::new((index * FACTORS.len() + place) as u64);
+        for factor in FACTORS {
             let columns: Vec<f32> =
                 (0..size).map(|_| factor.unwrap_or_else(|| 10.0_f32.powf(rng.number(1.0)))).collect();
             let input: Vec<f32> = rows.iter().zip(columns.iter().cycle()).map(|(x, by)| x * by).collect();
@@ -303,6 +299,7 @@ fn golden_cases_stay_near_f32_with_rounded_weights() {
             score.add(&format!("{name} times {factor:?}"), &model, [half, other]);
         }
     }
-    assert!(score.counted * share(2) > 400, "{}", score.counted);
-    score.hold(f64::INFINITY);
+    assert!(score.counted > 400, "{}", score.counted);
+    // Without draws of other roundings, 3 % are short.
+    score.hold(100);
 }

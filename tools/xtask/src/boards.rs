@@ -1,6 +1,5 @@
 //! Firmware for chips with a HAL, each in its own workspace: a Nucleo board, whose firmware is only built, the Pico, whose
-//! firmware is only type-checked, and the micro:bit, which QEMU simulates with its serial line. Their format is checked each
-//! time, and clippy runs with [`lint`].
+//! firmware is only type-checked, and the micro:bit, which QEMU simulates with its serial line.
 
 use std::fs;
 use std::path::PathBuf;
@@ -32,13 +31,13 @@ impl Board {
         command
     }
 
-    fn format(&self) -> Result<(), Failure> {
-        shell::run(&format!("format of {}", self.name), self.cargo(&["fmt", "--all", "--check"]))
-    }
-
-    fn clippy(&self) -> Result<(), Failure> {
-        let clippy = ["clippy", "--release", "--locked", "--", "-D", "warnings"];
-        shell::run(&format!("clippy of {}", self.name), self.cargo(&clippy))
+    fn check(&self) -> Result<(), Failure> {
+        let name = self.name;
+        shell::run(&format!("format of {name}"), self.cargo(&["fmt", "--all", "--check"]))?;
+        shell::run(
+            &format!("clippy of {name}"),
+            self.cargo(&["clippy", "--release", "--locked", "--", "-D", "warnings"]),
+        )
     }
 
     fn build(&self) -> Result<(), Failure> {
@@ -64,15 +63,18 @@ pub fn microbit_update() -> PathBuf {
     MICROBIT.elf().with_file_name("microbit-update")
 }
 
-/// Checks the format of each workspace, and builds those whose HAL compiles within seconds.
+/// Checks the format of each workspace, runs clippy, and builds it. The HAL of the [`pico`] takes minutes to compile.
 pub fn check() -> Result<(), Failure> {
-    [&NUCLEO, &MICROBIT, &PICO].into_iter().try_for_each(Board::format)?;
-    [&NUCLEO, &MICROBIT].into_iter().try_for_each(Board::build)
+    for board in [&NUCLEO, &MICROBIT] {
+        board.check()?;
+        board.build()?;
+    }
+    Ok(())
 }
 
-/// Runs clippy on each workspace. The HAL of the Pico takes minutes to compile.
-pub fn lint() -> Result<(), Failure> {
-    [&NUCLEO, &MICROBIT, &PICO].into_iter().try_for_each(Board::clippy)
+/// Checks the format of the Pico's firmware, and runs clippy.
+pub fn pico() -> Result<(), Failure> {
+    PICO.check()
 }
 
 /// Sends the recorded lines to the micro:bit, and compares its answers up to its restart with the record, or records

@@ -4,7 +4,7 @@
 //! All builds are in the release profile, so that procedural macros and build scripts are compiled once for the checks
 //! and the tests.
 
-use crate::firmware::{self, MPS2_AN386, Machine, cargo_in_workspace};
+use crate::firmware::{self, cargo_in_workspace};
 use crate::install::{self, BROWSER};
 use crate::shell::{self, cargo, root, run as run_command, step};
 use crate::{Failure, boards, c, circles, dependencies, package, public};
@@ -28,10 +28,13 @@ pub fn run() -> Result<(), Failure> {
 
 /// The firmware and the boards, in a build folder of their own.
 fn firmware_and_boards() -> Result<(), Failure> {
-    // Linted for one machine. The kernels of every core are linted with the library for C, and the firmware is built for all.
-    let Machine { target, kernels, .. } = MPS2_AN386;
-    let clippy = ["clippy", "--release", "--locked", "--target", target, "--features", kernels, "--", "-D", "warnings"];
-    run_command(&format!("clippy of the firmware for {target}"), cargo_in_workspace(&clippy))?;
+    // Linted for one machine of each architecture. The kernels of every core are linted with the library for C.
+    for machine in firmware::MACHINES.iter().filter(|machine| ["m4", "rv32"].contains(&machine.core)) {
+        let (target, kernels) = (machine.target, machine.kernels);
+        let clippy =
+            ["clippy", "--release", "--locked", "--target", target, "--features", kernels, "--", "-D", "warnings"];
+        run_command(&format!("clippy of the firmware for {target}"), cargo_in_workspace(&clippy))?;
+    }
     firmware::build()?;
     boards::check()
 }
@@ -39,7 +42,7 @@ fn firmware_and_boards() -> Result<(), Failure> {
 fn workspace() -> Result<(), Failure> {
     step("no circles of files", circles::check)?;
     step("licenses, sources and duplicates of dependencies", dependencies::check)?;
-    // Clippy runs with every feature that adds code. The packages and their docs are compiled without these features.
+    // Clippy runs with every feature that adds code. The docs and the packages are compiled without these features.
     let mut clippy = cargo(".", &["clippy", "--workspace", "--all-targets", "--release", "--locked"]);
     clippy.args(["--features", "tidegate-gpu-measure/cudnn", "--", "-D", "warnings"]);
     run_command("clippy", clippy)?;
@@ -50,6 +53,9 @@ fn workspace() -> Result<(), Failure> {
     fuzz.env("CARGO_TARGET_DIR", firmware::workspace_target_dir());
     fuzz.env("CUSTOM_LIBFUZZER_PATH", root().join("tests/fuzz/Cargo.toml"));
     run_command("clippy of the fuzz targets", fuzz)?;
+    let mut doc = cargo(".", &["doc", "--workspace", "--no-deps", "--release", "--locked"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    run_command("docs", doc)?;
     public::run(false)?;
     package::check()?;
     features()?;
@@ -62,10 +68,10 @@ fn workspace() -> Result<(), Failure> {
     c::check()
 }
 
-/// Feature sets of the core. The empty set is for models in integers; clippy of the workspace covers `libm` alone.
+/// Feature sets of the core. The empty set is for models in integers.
 fn features() -> Result<(), Failure> {
     const CORE: [&str; 6] = ["clippy", "--package", "tidegate", "--release", "--locked", "--no-default-features"];
-    for set in ["", "micromath", "libm,defmt"] {
+    for set in ["", "libm", "micromath", "libm,defmt", "libm,micromath"] {
         let mut clippy = cargo(".", &CORE);
         clippy.args(["--features", set, "--", "-D", "warnings"]);
         run_command(&format!("core with the features {set:?}"), clippy)?;

@@ -214,12 +214,9 @@ pub fn build_with_relocations(machine: &Machine, program: &str) -> Result<(), Fa
     shell::run(&format!("{program} for {target} with relocations"), build)
 }
 
-/// The programs that are also built without optimization, on one machine: with the smallest image, with the largest, and with
-/// two.
+/// The programs that are also built without optimization: those of one machine.
 pub fn debug() -> impl Iterator<Item = Firmware> {
-    all().filter(|firmware| {
-        *firmware.machine == MPS2_AN386 && ["hello_integer", "vad", "wake_word_gated"].contains(&firmware.name)
-    })
+    all().filter(|firmware| *firmware.machine == MPS2_AN386)
 }
 
 /// Builds the programs of [`debug`].

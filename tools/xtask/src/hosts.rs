@@ -11,9 +11,9 @@ const HOST_32: &str = "i686-unknown-linux-gnu";
 /// Rust has the linker and the C library of this target.
 pub const NARROW: &str = "i686-unknown-linux-musl";
 
-/// Settings of tests on other hosts. Full optimization would take longer than it saves. With debug assertions the tests use
+/// Settings of the NEON tests. Full optimization would take longer than it saves. With debug assertions the tests use
 /// samples of their inputs, because under QEMU all inputs take minutes.
-const CHECKED: [&str; 4] = [
+const NEON: [&str; 4] = [
     "profile.release.opt-level=1",
     "profile.release.debug-assertions=true",
     "profile.release.debug=false",
@@ -27,7 +27,7 @@ pub fn neon() -> [Command; 2] {
     let of_package = ["test", "--release", "--locked", "--target", ARM64, "--package"];
     let test = |arguments: &[&str]| {
         let mut command = cargo(".", &of_package);
-        command.args(arguments).args(CHECKED.iter().flat_map(|setting| ["--config", setting]));
+        command.args(arguments).args(NEON.iter().flat_map(|setting| ["--config", setting]));
         // Environment variables, because paths of a machine do not belong in a profile.
         command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
         command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", "qemu-aarch64 -L /usr/aarch64-linux-gnu");
@@ -41,13 +41,12 @@ pub fn neon() -> [Command; 2] {
 /// Tests that loop over so many numbers that they take a minute. They do not depend on the width of addresses.
 const OF_NUMBERS: [&str; 3] = ["::exp_of_zero", "::every_logarithm", "::every_magnitude"];
 
-/// The tests of `tidegate` with addresses of 32 bits, with debug assertions, and with `micromath`, which the tests of the
-/// workspace do not use. Debug assertions make the tests of activations take samples.
+/// The unit tests of `tidegate` and those of images at the borders of their fields, with addresses of 32 bits and with
+/// overflow checks.
 pub fn narrow() -> Command {
     let test = ["test", "--release", "--locked", "--target", NARROW, "--package", "tidegate", "--lib"];
     let mut command = cargo(".", &test);
-    command.args(["--no-default-features", "--features", "micromath", "--test", "activation", "--test", "bounds"]);
-    command.args(CHECKED.iter().flat_map(|setting| ["--config", setting])).arg("--");
+    command.args(["--test", "bounds", "--config", "profile.release.package.tidegate.overflow-checks=true", "--"]);
     command.args(OF_NUMBERS.iter().flat_map(|long| ["--skip", long]));
     command.env("CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");
     command.env("CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_RUSTFLAGS", "-Clinker-flavor=ld.lld");

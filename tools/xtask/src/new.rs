@@ -165,5 +165,5 @@ pub fn boards() -> Result<(), Failure> {
             })?;
         }
     }
-    boards::lint()
+    boards::pico()
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use object::{Object, ObjectSymbol};
 
 use crate::Failure;
-use crate::firmware::Firmware;
+use crate::firmware::{Firmware, UPDATE};
 use crate::shell::about;
 
 /// Parts of unwanted symbols. In Rust's mangling, old and new, each name is preceded by its length. Every panic of
@@ -59,7 +59,11 @@ fn lacks(name: &str, path: &Path, what: &str, reproach: fn(&str) -> Option<&'sta
 pub fn image_is_there_once(firmware: &Firmware) -> Result<(), Failure> {
     let path = firmware.elf();
     let bytes = fs::read(&path).map_err(about(&path))?;
-    let expected = if firmware.name == "wake_word_gated" { 2 } else { 1 };
+    let expected = match firmware.name {
+        "bare" => 0,
+        "wake_word_gated" | UPDATE => 2,
+        _ => 1,
+    };
     // Magic and format version.
     let count = bytes.windows(6).filter(|window| *window == b"TGIM\x01\x00").count();
     if count == expected {
