@@ -18,6 +18,7 @@ fn columns<W: Copy + Into<i32>>(start: [i32; 4], block: &[[W; 4]], x: &[i16]) ->
 
 /// [`columns`] with four columns per turn: RV32 has registers for four, and the compiler does not unroll its loops.
 #[inline(always)]
+#[cfg_attr(all(target_arch = "wasm32", target_feature = "simd128"), expect(dead_code))]
 fn turns<W: Copy + Into<i32>>(start: [i32; 4], block: &[[W; 4]], x: &[i16]) -> [i32; 4] {
     let ((block, block_rest), (x, x_rest)) = (block.as_chunks::<4>(), x.as_chunks::<4>());
     let sums = block.iter().zip(x).fold(start, |sums, (block, x)| columns(sums, block, x));
@@ -37,8 +38,14 @@ impl Blocked for Portable {
         x
     }
 
+    #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
     fn dot(start: [i32; 4], block: &[[i8; 4]], x: &[i16]) -> [i32; 4] {
         if cfg!(target_arch = "riscv32") { turns(start, block, x) } else { columns(start, block, x) }
+    }
+
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    fn dot(start: [i32; 4], block: &[[i8; 4]], x: &[i16]) -> [i32; 4] {
+        super::simd128::dot(start, block, x)
     }
 }
 

@@ -46,6 +46,9 @@ mod rv32;
 #[cfg(target_arch = "riscv32")]
 #[expect(unsafe_code)]
 mod rv32_gates;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+#[expect(unsafe_code)]
+mod simd128;
 #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
 #[expect(unsafe_code)]
 mod thumb1;
@@ -139,6 +142,21 @@ impl Weight for f32 {
         sums: &mut [[f32; 4]],
     ) {
         fpu::sum_two(bias, input, recurrent, sums);
+    }
+
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    fn accumulate(acc: [f32; 4], block: &[[Self; 4]], x: &[f32]) -> [f32; 4] {
+        simd128::accumulate(acc, block, x)
+    }
+
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    fn sum_two(
+        bias: &[[f32; 4]],
+        input: (&[[f32; 4]], &[f32]),
+        recurrent: (&[[f32; 4]], &[f32]),
+        sums: &mut [[f32; 4]],
+    ) {
+        simd128::sum_two(bias, input, recurrent, sums);
     }
 }
 

@@ -53,9 +53,10 @@ impl Quantization {
     /// A layer of the numeric `i8` whose activation is given by limits. Its scales come with the model.
     pub const LIMITS: Self = Self { activations: &[Role::Limits], ..Self::MOVE };
 
-    /// These rules on a host; `None` in firmware and WebAssembly, which never pack.
+    /// These rules where models are packed: on a host, and in WebAssembly with the feature `packer`. Otherwise `None`.
     pub const fn on_host(&'static self) -> Option<&'static Self> {
-        if cfg!(any(target_os = "none", target_family = "wasm")) { None } else { Some(self) }
+        const PACKS: bool = cfg!(any(feature = "packer", not(any(target_os = "none", target_family = "wasm"))));
+        if PACKS { Some(self) } else { None }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Counts the instructions of the steps and the front end of each network of `zoo.bin` under `-icount shift=0`. The number
 //! in the file is the number of steps. The program runs these steps twice and counts the second time, when all windows
 //! are full. It prints the instructions of the steps, those of a frame, the bytes of stack of a step, and the addresses of
-//! the code of the last layer and of the front end. `cargo xtask zoo` writes the file, and `cargo xtask costs` as well.
+//! the code of the last layer and of the front end. `cargo xtask zoo` writes the file, and `cargo xtask costs` as well. The
+//! functions named `detected` are there for the size of their code.
 
 #![no_std]
 #![no_main]
@@ -12,7 +13,7 @@ use core::hint::black_box;
 use firmware_examples::arch::{below, entry, executed, paint, singleton, start_counter};
 use firmware_examples::bundle::Bundle;
 use firmware_examples::{Console, exit};
-use tidegate::{Aligned, FrontEnd, IntegerFrontEnd, Mfcc, Model, State, StepError};
+use tidegate::{Aligned, Detector, FrontEnd, IntegerDetector, IntegerFrontEnd, Mfcc, Model, State, StepError};
 
 /// On Arm enough for a network of DTLN in f32. RISC-V's `singleton` would copy that over the stack.
 const IMAGE_BYTES: usize = if cfg!(target_arch = "arm") { 2560 << 10 } else { 512 << 10 };
@@ -73,8 +74,26 @@ fn run() -> Option<()> {
             console.hex(address.unwrap_or_default() as u32);
         }
         console.text("\n");
+        black_box(detected_f32(&model, memory, &floats[1]));
+        black_box(detected_i16(&model, memory, &integers[1]));
     }
     Some(())
+}
+
+/// What a program with a detector in floats adds to the rest.
+#[inline(never)]
+fn detected_f32<'m>(model: &Model<'m>, memory: &mut [u32], posteriors: &[f32]) -> Option<&'m str> {
+    let mut detector = Detector::new(model.detector()?, memory).ok()?;
+    let event = detector.push(posteriors.get(..model.output_size())?, 0).ok()??;
+    model.labels().nth(event.label)
+}
+
+/// The same with a detector in integers.
+#[inline(never)]
+fn detected_i16<'m>(model: &Model<'m>, memory: &mut [u32], posteriors: &[i16]) -> Option<&'m str> {
+    let mut detector = IntegerDetector::new(model.detector()?, model.output_scale(), memory).ok()?;
+    let event = detector.push(posteriors.get(..model.output_size())?, 0).ok()??;
+    model.labels().nth(event.label)
 }
 
 /// Instructions of `steps` steps, each with a slice for every port, after as many steps. `stack` becomes the bytes of stack

@@ -154,7 +154,7 @@ impl OnDevice {
             lines.push(format!("         {busy:.3} ms{assumed}{share}"));
         }
         lines.push(format!(
-            "flash    {} bytes: the image, and {} bytes of code and tables for the step, its layers and the front end",
+            "flash    {} bytes: the image, and {} bytes of code and tables for the step, its layers, front end and detector",
             crate::grouped(self.image + self.cost.code as usize),
             crate::grouped(self.cost.code as usize)
         ));

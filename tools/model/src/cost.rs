@@ -30,7 +30,8 @@ pub struct Cost {
     pub cycles: Option<f64>,
     /// Bytes of stack of a step.
     pub stack: u64,
-    /// Bytes of code and constants, built for small size: the step, the layers and the front end, without the image.
+    /// Bytes of code and constants, built for small size: the step, the layers, the front end and the detector, without the
+    /// image.
     pub code: u64,
     /// Layers without figures, which are left out.
     pub unknown: Vec<String>,
@@ -217,6 +218,9 @@ impl Costs {
                 }
                 None => unknown.push(format!("front end {key}")),
             }
+        }
+        if model.detector().is_some() {
+            functions.insert(format!("detector {numbers}"));
         }
         let is_needed = |names: &BTreeSet<String>| !names.is_disjoint(&functions);
         let code = core.code.iter().filter(|(_, names)| is_needed(names)).map(|(bytes, _)| bytes).sum();

@@ -11,7 +11,7 @@ use tidegate::{ImageError, Layout, Numeric};
 
 pub use crate::buffer::ImageBuffer;
 use crate::canonical::{Canonical, Detector, MAX_SIZE, Mfcc, Schedule, Tensor};
-use crate::data::{DataError, read_bytes, read_tensors};
+use crate::data::{DataError, one_line, read_bytes, read_tensors};
 use crate::error::ImportError;
 use crate::format::checkpoint::index_of;
 use crate::format::wake_word::WakeWord;
@@ -211,6 +211,14 @@ pub struct Loaded {
     pub assumptions: Vec<Assumption>,
 }
 
+impl Loaded {
+    /// Everything a user should know, a line for each: first the assumptions, each with the option that changes it.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let assumed = |Assumption { what, option }: &_| one_line(&format!("{what}; to change this, give {option}"));
+        self.assumptions.iter().map(assumed).chain(self.notes.iter().map(|note| one_line(note)))
+    }
+}
+
 /// Reads the model in `path` and applies the settings.
 ///
 /// # Errors
@@ -231,14 +239,15 @@ pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> 
     finished(path, imported, settings, wake_word.as_ref())
 }
 
-/// Like [`canonical`], from the bytes of a file; `name` stands for its path. `architecture` replaces that of the settings.
+/// Like [`canonical`], from the bytes of a file; `name` stands for its path. `description` is the text of a JSON file beside
+/// it: a wake word of ESPHome, or an architecture that replaces that of the settings.
 ///
 /// # Errors
 /// As [`canonical`].
 pub fn canonical_bytes(
     bytes: &[u8],
     name: &str,
-    architecture: Option<Description>,
+    description: Option<&[u8]>,
     settings: &Settings,
 ) -> Result<Loaded, LoadError> {
     let path = Path::new(name);
@@ -246,10 +255,13 @@ pub fn canonical_bytes(
         return setting(path, "is a flash image already; give the model that it was packed from");
     }
     let mut options = options(settings)?;
-    options.description = architecture.or(options.description);
+    let wake_word = description.map_or(Ok(None), |text| WakeWord::parse(text, &path.with_extension("json")))?;
+    if let (Some(text), None) = (description, &wake_word) {
+        options.description = Some(Description::parse(text, path)?);
+    }
     let imported = format::import_bytes_with(bytes, name, &options)
         .map_err(|source| LoadError::Import { path: path.to_owned(), source })?;
-    finished(path, imported, settings, None)
+    finished(path, imported, settings, wake_word.as_ref())
 }
 
 /// Applies the settings to an imported model.

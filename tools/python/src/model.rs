@@ -7,8 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use tidegate::{Layout, Numeric};
 use tidegate_model::canonical::{Canonical, Schedule, Tensor};
-use tidegate_model::data::{DataError, Stored, one_line};
-use tidegate_model::format::{Assumption, Description};
+use tidegate_model::data::{DataError, Stored};
 use tidegate_model::inputs::{Inputs, Part, Reader};
 use tidegate_model::load::{self, LoadError, Loaded as Imported};
 use tidegate_model::packing::{Packer, Packing, Source};
@@ -53,17 +52,16 @@ pub fn import_bytes(
     given: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Model> {
     let settings = settings(given.unwrap_or(&PyDict::new(py)))?;
-    let parsed = architecture.map(|text| Description::parse(text.as_bytes(), Path::new(&name)));
-    let architecture = parsed.transpose().map_err(failed)?;
     let of = name.clone();
-    let imported = interruptible(py, move || load::canonical_bytes(&content, &of, architecture, &settings))?;
+    let imported = interruptible(py, move || {
+        load::canonical_bytes(&content, &of, architecture.as_ref().map(String::as_bytes), &settings)
+    })?;
     Ok(Model::new(imported.map_err(failed)?, name))
 }
 
 impl Model {
     fn new(imported: Imported, name: String) -> Self {
-        let assumed = |Assumption { what, option }| one_line(&format!("{what}; to change this, give {option}"));
-        let notes = imported.assumptions.into_iter().map(assumed).chain(imported.notes).collect();
+        let notes = imported.lines().collect();
         Self { canonical: Arc::new(imported.model), name, notes }
     }
 

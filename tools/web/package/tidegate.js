@@ -1,5 +1,6 @@
 // Tidegate in JavaScript: a model from an image, and streams of sound or features through it.
 
+import { compile } from "./compile.js";
 import { BYTES, Library } from "./library.js";
 import { Stream } from "./stream.js";
 
@@ -28,26 +29,21 @@ export class Tidegate {
   }
 }
 
+/** A module with one function: it makes a vector of zeros, and drops it. */
+const VECTORS = Uint8Array.of(
+  ...[0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 10, 9, 1, 7, 0, 65, 0, 253, 17, 26, 11],
+);
+
 let runtime;
 
-/** The runtime beside this file, compiled once. */
+/** The runtime beside this file, compiled once; the faster one where there are vectors. */
 export function compiled() {
-  runtime ??= compile(new URL("./tidegate.wasm", import.meta.url));
+  runtime ??= WebAssembly.validate(VECTORS)
+    ? compile(new URL("./tidegate-simd128.wasm", import.meta.url))
+    : compile(new URL("./tidegate.wasm", import.meta.url));
   // A download that fails is tried again with the next model.
   runtime.catch(() => (runtime = undefined));
   return runtime;
-}
-
-async function compile(url) {
-  if (url.protocol === "file:") {
-    const { readFile } = await import("node:fs/promises");
-    return WebAssembly.compile(await readFile(url));
-  }
-  const response = await fetch(url);
-  if (!response.ok) throw new Error(`${url} cannot be read: ${response.status}`);
-  // Servers that do not know the type of WebAssembly are common.
-  const isTyped = response.headers.get("content-type") === "application/wasm";
-  return isTyped ? WebAssembly.compileStreaming(response) : WebAssembly.compile(await response.arrayBuffer());
 }
 
 /** The fields of tidegate_info that streams need. */

@@ -2,6 +2,8 @@
 
 import { Tidegate, listen, listenTo } from "./tidegate/worklet.js";
 import { colorOf, draw } from "./draw.js";
+import { imported, sorted } from "./files.js";
+import { optionsOf } from "./options.js";
 import { samplesOf } from "./sound.js";
 
 /** Seconds of live sound that are kept. */
@@ -45,7 +47,7 @@ async function attempt(work) {
   }
 }
 
-async function open(image, description, isNewest) {
+async function open(image, description, isNewest, notes = []) {
   halt();
   const model = await Tidegate.load(image);
   if (!isNewest()) return;
@@ -57,6 +59,8 @@ async function open(image, description, isNewest) {
   current = { model, names, stream };
   element("chunks").hidden = !isAsked;
   clear();
+  told(notes);
+  offer(description.saved, image);
   const of = (count, noun) => `${count.toLocaleString("en")} ${noun}`;
   facts({
     model: description.name,
@@ -219,11 +223,47 @@ async function openSound(file, isNewest) {
   say(`${file.name}: ${seconds.toFixed(1)} s, ${decisions} decisions`);
 }
 
-async function openFile(file, isNewest) {
-  const magic = await file.slice(0, 4).text();
-  if (magic === "TGIM") await open(await file.arrayBuffer(), { name: file.name }, isNewest);
-  else if (current === undefined) throw new Error("Open a model first");
-  else await openSound(file, isNewest);
+/** Opens an image or a model, then sounds. */
+async function openFiles(files, isNewest) {
+  const { images, models, sounds } = await sorted(files);
+  for (const file of images) await open(await file.arrayBuffer(), { name: file.name }, isNewest);
+  if (models.length > 0) await openModel(models, isNewest);
+  for (const file of sounds) {
+    if (current === undefined) throw new Error("Open a model first");
+    await openSound(file, isNewest);
+  }
+}
+
+/** Imports and packs a model. */
+async function openModel(files, isNewest) {
+  halt();
+  const options = optionsOf(element("options").value);
+  say(`Importing ${files.map(({ name }) => name).join(", ")}`);
+  const { image, name, saved, notes } = await imported(files, options);
+  if (isNewest()) await open(image, { name, saved }, isNewest, notes);
+}
+
+/** Shows what the importer says of a model. */
+function told(notes) {
+  const items = notes.map((note) => {
+    const item = document.createElement("li");
+    item.textContent = note;
+    return item;
+  });
+  element("notes").replaceChildren(...items);
+  element("notes").hidden = items.length === 0;
+}
+
+/** Offers an image that the page has packed. */
+function offer(name, image) {
+  const save = element("save");
+  if (save.href) URL.revokeObjectURL(save.href);
+  save.removeAttribute("href");
+  save.hidden = name === undefined;
+  if (name === undefined) return;
+  save.href = URL.createObjectURL(new Blob([image], { type: "application/octet-stream" }));
+  save.download = name;
+  save.textContent = `Save the image as ${name}`;
 }
 
 /** Seconds that the pictures show at most. */
@@ -259,10 +299,11 @@ element("models").addEventListener("change", ({ target }) => attempt((isNewest) 
 element("microphone").addEventListener("click", () => attempt(async () => (stop ? halt() : await start())));
 for (const id of ["image", "sound"]) {
   element(id).addEventListener("change", ({ target }) => {
-    const [file] = target.files;
+    // The list is empty once the value is.
+    const files = [...target.files];
     // So that the same file can be chosen again.
     target.value = "";
-    if (file) attempt((isNewest) => openFile(file, isNewest));
+    if (files.length > 0) attempt((isNewest) => openFiles(files, isNewest));
   });
 }
 element("chunks").addEventListener("change", () => attempt(async () => setChunks()));
@@ -281,9 +322,7 @@ addEventListener("drop", (event) => {
   document.body.classList.remove("over");
   // The list is empty once the event is over.
   const files = [...event.dataTransfer.files];
-  attempt(async (isNewest) => {
-    for (const file of files) await openFile(file, isNewest);
-  });
+  attempt((isNewest) => openFiles(files, isNewest));
 });
 addEventListener("resize", () => (isDirty = true));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => (isDirty = true));

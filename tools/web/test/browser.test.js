@@ -115,15 +115,28 @@ function faultsOf({ lost, underruns, load, p99, longest }) {
 }
 
 async function choose(page, name) {
-  await page.getByLabel("Model").selectOption({ label: name });
+  await page.locator("#models").selectOption({ label: name });
   await says(page, /^Ready/);
+}
+
+/** Drops files on the page, each with a name and the path of its contents. */
+async function drop(page, files) {
+  const given = files.map(([name, path]) => [name, readFileSync(path).toString("base64")]);
+  await page.evaluate((given) => {
+    const transfer = new DataTransfer();
+    for (const [name, text] of given) {
+      transfer.items.add(new File([Uint8Array.from(atob(text), (character) => character.charCodeAt(0))], name));
+    }
+    document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true }));
+  }, given);
 }
 
 test("page and spotter have at most 400 KiB, compressed", async () => {
   const page = await open();
   const total = [...sizes.values()].reduce((sum, len) => sum + len, 0);
   console.log(`page and spotter: ${total} bytes with gzip, ${sizes.size} files`);
-  assert.ok(sizes.has("/tidegate/tidegate.wasm") && sizes.has("/gru_s_i8x16.tgi"));
+  assert.ok(sizes.has("/tidegate/tidegate-simd128.wasm") && sizes.has("/gru_s_i8x16.tgi"));
+  assert.ok(!sizes.has("/tidegate/importer.wasm"), "the importers are loaded when they are needed");
   assert.ok(total <= 400 * 1024, `${total}`);
   await page.close();
 });
@@ -137,12 +150,7 @@ test("a sound that is dropped gives what tidegate listen gives, bit for bit", as
   ];
   for (const [choice, image, sound] of sounds) {
     await choose(page, choice);
-    const bytes = readFileSync(join(BUILT, `${sound}.wav`)).toString("base64");
-    await page.evaluate(([text, name]) => {
-      const transfer = new DataTransfer();
-      transfer.items.add(new File([Uint8Array.from(atob(text), (character) => character.charCodeAt(0))], name));
-      document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true }));
-    }, [bytes, `${sound}.wav`]);
+    await drop(page, [[`${sound}.wav`, join(BUILT, `${sound}.wav`)]]);
     await says(page, /decisions$/);
     assert.deepEqual(await detections(page), lines(image), choice);
     const expected = floatsOf(readFileSync(join(BUILT, `${image}.npy`)));
@@ -158,16 +166,52 @@ test("the shipped voice activity detector hears speech, and a dropped image is a
   await says(page, /decisions$/);
   const speech = await posteriors(page);
   assert.ok(speech.length > 100 && Math.max(...speech) > 0.9 && Math.min(...speech) < 0.1);
-  await page.getByLabel("or an image").setInputFiles(join(BUILT, "site/okay_nabu.tgi"));
+  await page.getByLabel("or your own").setInputFiles(join(BUILT, "site/okay_nabu.tgi"));
   await says(page, /^Ready/);
-  await page.getByLabel("or an image").setInputFiles(FOREIGN);
+  await page.getByLabel("or your own").setInputFiles(FOREIGN);
+  await page.locator("#status[data-error]").waitFor();
+  await page.close();
+});
+
+test("a dropped model is imported in the page, hears what its image hears, and its image can be saved", async () => {
+  const page = await open();
+  const asset = (name) => new URL(`../../../assets/${name}`, import.meta.url).pathname;
+  const wakeWord = ["okay_nabu.tflite", "okay_nabu.json"].map((name) => [name, asset(`wake_word/${name}`)]);
+  await drop(page, [...wakeWord, ["wake_word.wav", join(BUILT, "wake_word.wav")]]);
+  await says(page, /decisions$/);
+  console.log(`importers: ${sizes.get("/tidegate/importer.wasm")} bytes with gzip`);
+  assert.deepEqual(await detections(page), lines("okay_nabu"));
+  assert.ok((await page.locator("#notes li").allTextContents()).some((note) => note.includes("okay_nabu.json")));
+  const saving = page.waitForEvent("download");
+  await page.getByRole("link", { name: "Save the image as okay_nabu_i8.tgi" }).click();
+  assert.deepEqual(readFileSync(await (await saving).path()), readFileSync(join(BUILT, "site/okay_nabu.tgi")));
+  // A model with its labels, in integers, as in the list.
+  await drop(page, ["GRU_S.pb", "labels.txt"].map((name) => [name, asset(`hello_edge/${name}`)]));
+  await says(page, /^Ready/);
+  await page.getByLabel("Sound file").setInputFiles(join(BUILT, "keywords.wav"));
+  await says(page, /decisions$/);
+  assert.deepEqual((await detections(page)).map((line) => line.split(" ")[2]), lines("gru_s_i8x16").map((line) => line.split(" ")[2]));
+  // A graph with an open shape needs an option; the error says which.
+  const silero = [["vad.onnx", asset("silero_vad/silero_vad_16k_op15.onnx")]];
+  await drop(page, silero);
+  await says(page, /vad.onnx: .*give its shape, as in --shape input=/);
+  const options = page.getByLabel("Options for your model");
+  await options.fill("--shape input=1,576 --numeric");
+  await drop(page, silero);
+  await says(page, /--numeric needs a value/);
+  await options.fill("--shape input=1,576 --numeric f32");
+  await drop(page, silero);
+  await says(page, /^Ready/);
+  await options.fill("");
+  await drop(page, [["notes.pdf", asset("hello_edge/labels.txt")]]);
+  await says(page, /notes.pdf/);
   await page.locator("#status[data-error]").waitFor();
   await page.close();
 });
 
 test("a model of single samples is asked how it takes them, hears a sound, and is drawn", async () => {
   const page = await open();
-  await page.getByLabel("or an image").setInputFiles(join(BUILT, "amp.tgi"));
+  await page.getByLabel("or your own").setInputFiles(join(BUILT, "amp.tgi"));
   await says(page, /^Ready. This image has no front end/);
   await page.getByLabel("Sound file").setInputFiles(join(BUILT, "wake_word.wav"));
   await says(page, /decisions$/);
@@ -177,7 +221,7 @@ test("a model of single samples is asked how it takes them, hears a sound, and i
   await page.getByLabel("New samples a step").fill("2");
   await page.getByLabel("New samples a step").press("Tab");
   await says(page, /1 samples together/);
-  await page.getByLabel("or an image").setInputFiles(join(BUILT, "two_inputs.tgi"));
+  await page.getByLabel("or your own").setInputFiles(join(BUILT, "two_inputs.tgi"));
   await says(page, /one input and one output/);
   await page.close();
 });

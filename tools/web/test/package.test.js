@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, readdirSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { BUILT, FOREIGN, SITE, eventsOf, floatsOf, samplesOf } from "./site.js";
@@ -12,10 +12,12 @@ import { BUILT, FOREIGN, SITE, eventsOf, floatsOf, samplesOf } from "./site.js";
 const PACKAGE = new URL("../package/", import.meta.url);
 const { Tidegate } = await import(new URL("tidegate.js", PACKAGE));
 const { BYTES } = await import(new URL("library.js", PACKAGE));
+const { pack } = await import(new URL("importer.js", PACKAGE));
 
 const MODELS = [["gru_s_i8x16", "keywords"], ["gru_s_f32", "keywords"], ["okay_nabu", "wake_word"]];
 const image = (name) => readFileSync(join(SITE, `${name}.tgi`));
 const sound = (name) => samplesOf(readFileSync(join(BUILT, `${name}.wav`)));
+const compressed = (file) => gzipSync(readFileSync(file), { level: 9 }).length;
 const bits = (floats) => Array.from(new Uint32Array(Float32Array.from(floats).buffer));
 
 /** What a stream hears in blocks of some samples: posteriors and lines for events. */
@@ -104,7 +106,7 @@ test("the sizes of C's types are those of the header", () => {
 
 test("the types name what the modules export, and what a model and a stream have", async () => {
   const types = (name) => readFileSync(new URL(name, PACKAGE), "utf8");
-  for (const name of ["tidegate", "worklet"]) {
+  for (const name of ["tidegate", "worklet", "importer"]) {
     const exported = [...types(`${name}.d.ts`).matchAll(/^export (?:class|function) (\w+)|^export \{ (\w+) \}/gm)];
     const names = exported.map(([, declared, again]) => declared ?? again).sort();
     assert.deepEqual(Object.keys(await import(new URL(`${name}.js`, PACKAGE))).sort(), names);
@@ -119,10 +121,69 @@ test("the types name what the modules export, and what a model and a stream have
   }
 });
 
-test("the runtime has at most 150 KiB, compressed", () => {
-  const len = gzipSync(readFileSync(new URL("tidegate.wasm", PACKAGE)), { level: 9 }).length;
-  console.log(`runtime: ${len} bytes with gzip`);
-  assert.ok(len <= 150 * 1024, `${len}`);
+for (const name of ["tidegate.wasm", "tidegate-simd128.wasm"]) {
+  test(`the runtime has at most 150 KiB, compressed: ${name}`, () => {
+    const len = compressed(new URL(name, PACKAGE));
+    console.log(`${name}: ${len} bytes with gzip`);
+    assert.ok(len <= 150 * 1024, `${len}`);
+  });
+}
+
+test("Silero's detector with its weights has at most 1.4 MB in floats and 0.6 MB in integers, compressed", () => {
+  for (const [name, most] of [["silero_vad", 1.4e6], ["silero_vad_i8x16", 0.6e6]]) {
+    const len = compressed(join(SITE, `${name}.tgi`));
+    console.log(`${name}: ${len} bytes with gzip`);
+    assert.ok(len <= most, `${name}: ${len}`);
+  }
+});
+
+test("with and without vectors a model has the same bits", async () => {
+  const runtimes = ["tidegate.wasm", "tidegate-simd128.wasm"].map((name) => readFileSync(new URL(name, PACKAGE)));
+  assert.notDeepEqual(...runtimes);
+  const compiled = await Promise.all(runtimes.map((bytes) => WebAssembly.compile(bytes)));
+  const speech = { hop: 512, context: 64 };
+  const images = [["gru_s_i8x16"], ["gru_s_f32"], ["okay_nabu"], ["silero_vad", speech], ["silero_vad_i8x16", speech]];
+  for (const [name, options] of images) {
+    const [scalar, vectors] = compiled.map((runtime) => {
+      const all = [];
+      const stream = new Tidegate(runtime, image(name)).stream(options);
+      stream.hear(sound("wake_word"), ({ posteriors }) => posteriors && all.push(...posteriors));
+      return all;
+    });
+    assert.ok(scalar.length > 10, name);
+    assert.deepEqual(bits(vectors), bits(scalar), name);
+  }
+});
+
+for (const { name, files, options, image: packed } of JSON.parse(readFileSync(join(BUILT, "imports.json"), "utf8"))) {
+  test(`the importer makes the image of tidegate pack: ${name}`, async () => {
+    const given = files.map((file) => ({ name: basename(file), bytes: readFileSync(file) }));
+    const { image, notes, warnings } = await pack(given, options);
+    assert.deepEqual(Buffer.from(image), readFileSync(packed));
+    assert.ok(Array.isArray(notes) && Array.isArray(warnings));
+    await Tidegate.load(image);
+  });
+}
+
+test("the importer refuses with the text of tidegate pack, and survives damaged files", async () => {
+  const read = (path) => ({ name: basename(path), bytes: readFileSync(new URL(`../../../${path}`, import.meta.url)) });
+  const silero = read("assets/silero_vad/silero_vad_16k_op15.onnx");
+  await assert.rejects(pack([silero]), /^Error: silero_vad_16k_op15.onnx: .*--shape input=1,100/);
+  await assert.rejects(pack([silero], { numeric: "i9" }), /"i9" is unknown; give one of/);
+  await assert.rejects(pack([silero], { shapes: {} }), /unknown field `shapes`/);
+  await assert.rejects(pack([silero], { calibrate: "x.npy" }), /a browser does not have/);
+  await assert.rejects(pack([]), /give a model/);
+  const { numeric, notes } = await pack([silero], { shape: { input: [1, 576] } });
+  assert.equal(numeric, "f32");
+  assert.ok(notes.some((note) => note.includes("integers need calibration data")));
+  const keras = read("tests/frameworks/keras3/keywords_conv1d.keras");
+  for (let at = 0; at < keras.bytes.length; at += Math.ceil(keras.bytes.length / 40)) {
+    const damaged = Uint8Array.from(keras.bytes);
+    damaged[at] ^= 0x55;
+    await pack([{ name: "damaged.keras", bytes: damaged }]).catch((error) => assert.match(error.message, /damaged.keras/));
+    const cut = pack([{ name: "cut.keras", bytes: keras.bytes.subarray(0, at) }]);
+    await assert.rejects(cut, /cut.keras/);
+  }
 });
 
 test("npm pack makes a package that another project installs and runs", () => {
@@ -133,7 +194,7 @@ test("npm pack makes a package that another project installs and runs", () => {
   npm("install", "--offline", "--no-audit", "--no-fund", "--silent", join(folder, packed));
   const files = readdirSync(join(folder, "node_modules/tidegate"));
   const expected = ["README.md", "tidegate.js", "tidegate.d.ts", "worklet.js", "worklet.d.ts", "processor.js"];
-  for (const file of [...expected, "tidegate.wasm", "LICENSE-MIT", "LICENSE-APACHE"]) {
+  for (const file of [...expected, "importer.js", "importer-worker.js", "importer.d.ts", "compile.js", "importer.wasm", "tidegate-simd128.wasm", "tidegate.wasm", "LICENSE-MIT", "LICENSE-APACHE"]) {
     assert.ok(files.includes(file), file);
   }
   const script = `import { Tidegate } from "tidegate"; import { readFileSync } from "node:fs";

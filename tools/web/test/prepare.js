@@ -51,9 +51,42 @@ function tidegate(...options) {
   return execFileSync(process.env.TIDEGATE ?? "tidegate", options, { encoding: "utf8" });
 }
 
-const FRAMEWORKS = new URL("../../../tests/frameworks/", import.meta.url).pathname;
+const TESTS = new URL("../../../tests/", import.meta.url).pathname;
+const FRAMEWORKS = join(TESTS, "frameworks");
 tidegate("pack", join(FRAMEWORKS, "rtneural/gru.json"), "-o", join(BUILT, "amp.tgi"), "--numeric", "f32");
 tidegate("pack", join(FRAMEWORKS, "keras3/two_inputs.keras"), "-o", join(BUILT, "two_inputs.tgi"), "--numeric", "f32");
+// Models of every format: what the command line tool makes of them, and the same options for `importer.js`.
+const IMPORTS = [
+  ["GraphDef", [join(ASSETS, "hello_edge/GRU_S.pb")], { numeric: "f32" }],
+  ["GraphDef in integers", [join(ASSETS, "hello_edge/GRU_S.pb")], { numeric: "i8x16" }],
+  ["wake word of ESPHome", [join(ASSETS, "wake_word/okay_nabu.tflite"), join(ASSETS, "wake_word/okay_nabu.json")], {}],
+  ["ONNX", [join(ASSETS, "silero_vad/silero_vad_16k_op15.onnx")], { shape: { input: [1, 576] }, numeric: "f32" }],
+  ["Keras 3", [join(FRAMEWORKS, "keras3/keywords_conv1d.keras")], { calibrate: "noise" }],
+  ["Keras 2", [join(FRAMEWORKS, "keras2/activations.h5")], { numeric: "f32" }],
+  ["PyTorch", [join(FRAMEWORKS, "torch/both_directions_final.pt"), join(FRAMEWORKS, "torch/both_directions_final.json")],
+    { numeric: "f32", window: 10 }],
+  ["TFLite", [join(FRAMEWORKS, "tflite/float_conv.tflite")], { numeric: "f32" }],
+  ["RTNeural", [join(FRAMEWORKS, "rtneural/gru.json")], { numeric: "f16" }],
+  ["RNNoise", [join(TESTS, "rnnoise/weights.rnn")], { numeric: "f32" }],
+];
+/** The arguments of the command line for options of `importer.js`. */
+function argumentsOf(options, [, beside]) {
+  const flags = Object.entries(options).flatMap(([name, value]) =>
+    typeof value === "object"
+      ? Object.entries(value).flatMap(([key, dims]) => [`--${name}`, `${key}=${dims}`])
+      : [`--${name}`, value],
+  );
+  return beside === undefined ? flags : [...flags, "--arch", beside];
+}
+const imports = IMPORTS.map(([name, files, options], index) => {
+  const image = join(BUILT, `import_${index}.tgi`);
+  // The command line reads a wake word from its description, and both from it.
+  const isWakeWord = name.startsWith("wake word");
+  const given = isWakeWord ? [files[1]] : [files[0], "--labels", "none", ...argumentsOf(options, files)];
+  tidegate("pack", ...given, "-o", image);
+  return { name, files, options, image };
+});
+writeFileSync(join(BUILT, "imports.json"), JSON.stringify(imports));
 const files = WORDS.map((word) => `speech_commands/${clipOf(word)}`);
 const [wake, ...clips] = await decoded(["wake_word/okay_nabu.flac", ...files]);
 const gap = new Array(GAP * RATE).fill(0);

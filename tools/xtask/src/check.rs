@@ -60,8 +60,10 @@ fn workspace() -> Result<(), Failure> {
     package::check()?;
     features()?;
     // The firmware is built for all other targets.
-    let check = ["check", "--package", "tidegate", "--release", "--locked", "--target", BROWSER];
-    run_command("core for the browser", cargo(".", &check))?;
+    let mut clippy = cargo(".", &["clippy", "--package", "tidegate", "--release", "--locked", "--target", BROWSER]);
+    let vectors = format!("target.{BROWSER}.rustflags=['-C', 'target-feature=+simd128']");
+    clippy.args(["--config", &vectors, "--", "-D", "warnings"]);
+    run_command("clippy of the core for browsers, with vectors", clippy)?;
     // For a target without a standard library.
     let check = ["check", "--package", "tidegate-update", "--release", "--locked", "--target", "thumbv7em-none-eabihf"];
     run_command("updates for a microcontroller", cargo(".", &check))?;

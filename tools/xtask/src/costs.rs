@@ -117,9 +117,11 @@ fn measure_code(machine: &'static Machine, core: &mut Core) -> Result<(), Failur
         return Err(format!("{} networks, but {} lines", list.lines().count(), printed.lines().count()));
     }
     let mut roots = BTreeMap::<String, BTreeSet<usize>>::new();
-    let parts =
-        [("floats", "11advance_f32", "10front_end6stream"), ("integers", "14step_ports_i16", "14integer_stream")];
-    for (numbers, step, front_end) in parts {
+    let parts = [
+        ("floats", "f32", "11advance_f32", "10front_end6stream"),
+        ("integers", "i16", "14step_ports_i16", "14integer_stream"),
+    ];
+    for (numbers, type_name, step, front_end) in parts {
         // One function for each number type is enough: the others are for other ports.
         let steps = program.named(&["8tidegate4step", step]);
         roots.entry(format!("step {numbers}")).or_default().extend(steps.first());
@@ -127,6 +129,10 @@ fn measure_code(machine: &'static Machine, core: &mut Core) -> Result<(), Failur
             .entry(format!("front end {numbers}"))
             .or_default()
             .extend(program.named(&["8tidegate9front_end", front_end]));
+        roots
+            .entry(format!("detector {numbers}"))
+            .or_default()
+            .extend(program.named(&[&format!("3zoo12detected_{type_name}")]));
     }
     for (line, network) in printed.lines().zip(list.lines()) {
         let numbers: Vec<&str> = line.split(' ').collect();

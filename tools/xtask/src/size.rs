@@ -34,14 +34,14 @@ pub struct Size {
     /// Constants, except the images and the recording that replaces the microphone.
     pub rodata_bytes: u64,
     /// Images.
-    weight_bytes: u64,
+    pub weight_bytes: u64,
     /// Statics.
     ram_bytes: u64,
     /// Peak stack use of the whole run.
     stack_bytes: u64,
     /// Peak stack use of a step, if the program prints it.
     #[serde(skip)]
-    stack_of_step: Option<u64>,
+    pub stack_of_step: Option<u64>,
     /// Instructions of a verification, if the program prints them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     verification_instructions: Option<u64>,

@@ -194,15 +194,18 @@ impl Total {
                 run = firmware.run();
                 qemu::compare(&firmware, run.as_ref()?)
             });
-            let mut rodata_bytes = 0;
+            let mut measured = None;
             self.check(&format!("size of {what}"), || {
                 let size = size::measure(&firmware, run.as_ref()?)?;
-                rodata_bytes = size.rodata_bytes;
-                size::compare(&size)
+                let compared = size::compare(&size);
+                measured = Some(size);
+                compared
             });
             // `bare` has no image, and the gated spotter and the update have two.
             if !["bare", firmware::ANY, firmware::UPDATE, "wake_word_gated"].contains(&firmware.name) {
-                self.check(&format!("code of {what} is near its estimate"), || estimate::code(&firmware, rodata_bytes));
+                self.check(&format!("{what} is near its estimate"), || {
+                    estimate::near(&firmware, measured.as_ref().ok_or("its size is unknown")?)
+                });
             }
             if firmware.name.starts_with("hello") {
                 self.check(&format!("{what} neither panics nor allocates"), || {

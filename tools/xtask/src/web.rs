@@ -10,19 +10,41 @@ use crate::shell::{self, about, cargo, root, run as run_command, shown, step, st
 use crate::{Failure, install};
 
 const FOLDER: &str = "tools/web";
-/// The runtime, in the folder of the package.
-const RUNTIME: &str = "tidegate.wasm";
+/// A WebAssembly module in the folder of the package: its file, and the package and the library with its functions.
+struct Module {
+    file: &'static str,
+    package: &'static str,
+    library: &'static str,
+    /// Whether it has vectors of 128 bits.
+    has_vectors: bool,
+}
+
+const RUNTIME: Module =
+    Module { file: "tidegate.wasm", package: "tidegate-c", library: "libtidegate_c.a", has_vectors: false };
+const RUNTIME_WITH_VECTORS: Module = Module { file: "tidegate-simd128.wasm", has_vectors: true, ..RUNTIME };
+const IMPORTER: Module = Module {
+    file: "importer.wasm",
+    package: "tidegate-importer",
+    library: "libtidegate_importer.a",
+    has_vectors: false,
+};
 /// Seconds of sound from the microphone in `cargo xtask test`, and in `cargo xtask web`. The bars are for the latter.
 const SHORT: u32 = 5;
 const LONG: u32 = 60;
 
 /// Every image: its file, its model, and the options of `tidegate pack`.
-const IMAGES: [(&str, &str, &[&str]); 4] = [
+const IMAGES: [(&str, &str, &[&str]); 5] = [
     ("site/gru_s_i8x16.tgi", "hello_edge/GRU_S.pb", INTEGERS),
     ("site/gru_s_f32.tgi", "hello_edge/GRU_S.pb", &["--numeric", "f32"]),
     ("site/okay_nabu.tgi", "wake_word/okay_nabu.json", &[]),
-    ("site/silero_vad.tgi", "silero_vad/silero_vad_16k_op15.onnx", &["--shape", "input=1,576", "--numeric", "f32"]),
+    ("site/silero_vad.tgi", SILERO, &["--shape", "input=1,576", "--numeric", "f32"]),
+    (
+        "site/silero_vad_i8x16.tgi",
+        SILERO,
+        &["--shape", "input=1,576", "--numeric", "i8x16", "--calibrate", "assets/silero_vad/chunks.npy"],
+    ),
 ];
+const SILERO: &str = "silero_vad/silero_vad_16k_op15.onnx";
 /// The functions of tidegate.h that `library.js`, `stream.js` and `tidegate.js` call.
 const CALLED: [&str; 25] = [
     "detector_i16_init",
@@ -51,6 +73,8 @@ const CALLED: [&str; 25] = [
     "step_i16",
     "version",
 ];
+/// The functions that `importer.js` calls.
+const IMPORTS: [&str; 3] = ["answer", "pack", "request"];
 const INTEGERS: &[&str] = &["--numeric", "i8x16", "--calibrate", CLIPS];
 const CLIPS: &str = "assets/speech_commands/index.csv";
 
@@ -80,10 +104,13 @@ fn tidegate() -> PathBuf {
     workspace_target_dir().join("release/tidegate")
 }
 
-/// Writes the runtime into the package, and the site.
+/// Writes the modules into the package, and the site.
 fn build() -> Result<(), Failure> {
     let package = root().join(FOLDER).join("package");
-    runtime(&package.join(RUNTIME))?;
+    let runtime = CALLED.map(|function| format!("tidegate_{function}"));
+    link(&RUNTIME, &runtime, &package)?;
+    link(&RUNTIME_WITH_VECTORS, &runtime, &package)?;
+    link(&IMPORTER, &IMPORTS.map(|function| format!("tidegate_importer_{function}")), &package)?;
     let site = built().join("site");
     let _ = fs::remove_dir_all(&site);
     copy_files(&root().join(FOLDER).join("page"), &site)?;
@@ -99,18 +126,26 @@ fn build() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Links the functions of the library for C that the package calls. Other functions would only add to the download.
-fn runtime(to: &Path) -> Result<(), Failure> {
-    let mut library = cargo(".", &["build", "--package", "tidegate-c", "--locked", "--profile", "wasm"]);
-    library.args(["--target", install::BROWSER]);
-    run_command("the library for browsers", library)?;
+/// Links a module with some functions. Other functions would only add to the download.
+fn link(module: &Module, functions: &[String], folder: &Path) -> Result<(), Failure> {
+    let Module { file, package, library, has_vectors } = module;
+    let mut build = cargo(".", &["build", "--package", package, "--locked", "--profile", "wasm"]);
+    build.args(["--target", install::BROWSER]);
+    let mut target_dir = workspace_target_dir();
+    if *has_vectors {
+        target_dir = target_dir.join("simd128");
+        let flags = format!("target.{}.rustflags=['-C', 'target-feature=+simd128']", install::BROWSER);
+        build.args(["--config", &flags]).arg("--target-dir").arg(&target_dir);
+    }
+    run_command(&format!("{package} for {file}"), build)?;
     let sysroot = install::sysroot()?;
     let mut linker = Command::new(sysroot.join("lib/rustlib").join(HOST).join("bin/rust-lld"));
     linker.args(["-flavor", "wasm", "--no-entry", "--gc-sections", "--strip-all", "--compress-relocations", "-O2"]);
     linker.args(["--stack-first", "-z", "stack-size=1048576"]);
-    linker.args(CALLED.iter().map(|function| format!("--export=tidegate_{function}")));
-    linker.arg(workspace_target_dir().join(install::BROWSER).join("wasm/libtidegate_c.a")).arg("-o").arg(to);
-    run_command("the runtime", linker)
+    linker.args(functions.iter().map(|function| format!("--export={function}")));
+    linker.arg(target_dir.join(install::BROWSER).join("wasm").join(library));
+    linker.arg("-o").arg(folder.join(file));
+    run_command(&format!("linking {file}"), linker)
 }
 
 /// Returns the lines that say SKIP.

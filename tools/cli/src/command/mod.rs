@@ -145,12 +145,8 @@ fn shown(path: &Path) -> String {
 
 /// Prints the notes on an import to standard error.
 fn print_notes(model: &Path, loaded: &Loaded) {
-    let model = model.display();
-    for Assumption { what, option } in &loaded.assumptions {
-        eprintln!("note: {model}: {}; to change this, give {option}", one_line(what));
-    }
-    for note in &loaded.notes {
-        eprintln!("note: {model}: {}", one_line(note));
+    for line in loaded.lines() {
+        eprintln!("note: {}: {line}", model.display());
     }
 }
 

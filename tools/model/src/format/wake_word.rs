@@ -55,18 +55,30 @@ impl WakeWord {
         if !(is("tflite") || is("json")) || !file.is_file() {
             return Ok(None);
         }
-        let text = read_bytes(&file)?;
+        let Some(described) = Self::parse(&read_bytes(&file)?, &file)? else { return Ok(None) };
+        if !described.model.is_file() {
+            let model = described.model.file_name().unwrap_or_default();
+            let reason = format!("names the model {model:?}, which is not there: put it beside this file");
+            return Err(DataError::new(&file, reason));
+        }
+        // A file with the model's name may describe another model.
+        Ok(if is("json") || described.model.file_name() == path.file_name() { Some(described) } else { None })
+    }
+
+    /// The description in the text of `file`; `None` if it has no wake word.
+    ///
+    /// # Errors
+    /// If it has values that ESPHome does not accept.
+    pub fn parse(text: &[u8], file: &Path) -> Result<Option<Self>, DataError> {
         // Other JSON files are models.
-        let Ok(value) = serde_json::from_slice::<serde_json::Value>(&text) else { return Ok(None) };
+        let Ok(value) = serde_json::from_slice::<serde_json::Value>(text) else { return Ok(None) };
         if value.get("wake_word").is_none() {
             return Ok(None);
         }
-        let wrong = |reason: String| DataError::new(&file, reason);
+        let wrong = |reason: String| DataError::new(file, reason);
         let parsed =
             File::deserialize(value).map_err(|error| wrong(format!("is not a wake word of ESPHome: {error}")))?;
-        let described = parsed.described(&file).map_err(wrong)?;
-        // A file with the model's name may describe another model.
-        Ok(if is("json") || described.model.file_name() == path.file_name() { Some(described) } else { None })
+        parsed.described(file).map(Some).map_err(wrong)
     }
 
     /// Gives a model the wake word as its label, and the front end, the schedule and the detector.
@@ -100,10 +112,6 @@ impl File {
         let Some(step @ 1..=30) = step else {
             return Err("needs a feature_step_size of 1 to 30 milliseconds".to_owned());
         };
-        let path = file.with_file_name(&model);
-        if !path.is_file() {
-            return Err(format!("names the model {model:?}, which is not there: put it beside this file"));
-        }
         // ESPHome multiplies the cutoff, as a byte, by the number of averaged probabilities, and detects a word if the sum of
         // their bytes is greater. The threshold is therefore halfway between this product and the next integer.
         let cutoff = f64::from((cutoff * 255.0) as u8);
@@ -111,7 +119,7 @@ impl File {
         let label = LabelDetector { threshold: threshold as f32, refractory_ms: REFRACTORY_MS };
         Ok(WakeWord {
             file: file.to_owned(),
-            model: path,
+            model: file.with_file_name(model),
             label: wake_word,
             front_end: Mfcc::micro_wake_word(step),
             detector: Detector { mean_of, labels: vec![label] },
