@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tidegate_model::canonical::{Canonical, Tensor};
 use tidegate_model::data::one_line;
-use tidegate_model::format::{Assumption, checkpoint::index_of};
+use tidegate_model::format::checkpoint::index_of;
 use tidegate_model::load::Loaded;
 
 /// The result of a command.
