@@ -80,6 +80,7 @@ pub fn run() -> Result<(), Failure> {
         total.library_for_c(tools);
         total
     })?;
+    let modules = shell::beside("modules", web::modules)?;
     let ready = total.check("firmware builds", || {
         firmware::build()?;
         firmware::bundles()
@@ -88,11 +89,15 @@ pub fn run() -> Result<(), Failure> {
         total.firmware(counted);
     }
     total.absorb(others.join());
+    let modules = modules.join();
     // This test runs alone, because it measures time.
     match install::browser() {
         Ok(()) => {
             let mut skipped = Vec::new();
-            total.check("the page in the browser and the npm package", || web::check().map(|lines| skipped = lines));
+            total.check("the page in the browser and the npm package", || {
+                modules?;
+                web::check().map(|lines| skipped = lines)
+            });
             skipped.iter().for_each(|line| total.skips(line));
         }
         Err(failure) => total.lacks("the page in the browser and the npm package", &failure),

@@ -84,15 +84,17 @@ pub fn run(pictures: bool) -> Result<(), Failure> {
     install::targets()?;
     install::browser()?;
     build_command_line()?;
-    build()?;
+    modules()?;
+    site()?;
     test(LONG, pictures)?;
     shell::result(&format!("serve {} and open it at localhost", built().join("site").display()));
     Ok(())
 }
 
-/// Like [`run`], with an existing command line tool, and for a few seconds of sound. Returns what the tests skip.
+/// Like [`run`], with an existing command line tool and [`modules`], and for a few seconds of sound. Returns what the tests
+/// skip.
 pub fn check() -> Result<Vec<String>, Failure> {
-    build()?;
+    site()?;
     test(SHORT, false)
 }
 
@@ -104,13 +106,18 @@ fn tidegate() -> PathBuf {
     workspace_target_dir().join("release/tidegate")
 }
 
-/// Writes the modules into the package, and the site.
-fn build() -> Result<(), Failure> {
+/// Builds the WebAssembly modules, in folders of their own, so that this can run beside other builds.
+pub fn modules() -> Result<(), Failure> {
     let package = root().join(FOLDER).join("package");
     let runtime = CALLED.map(|function| format!("tidegate_{function}"));
     link(&RUNTIME, &runtime, &package)?;
     link(&RUNTIME_WITH_VECTORS, &runtime, &package)?;
-    link(&IMPORTER, &IMPORTS.map(|function| format!("tidegate_importer_{function}")), &package)?;
+    link(&IMPORTER, &IMPORTS.map(|function| format!("tidegate_importer_{function}")), &package)
+}
+
+/// Writes the page, the package and the images to one folder.
+fn site() -> Result<(), Failure> {
+    let package = root().join(FOLDER).join("package");
     let site = built().join("site");
     let _ = fs::remove_dir_all(&site);
     copy_files(&root().join(FOLDER).join("page"), &site)?;
@@ -131,12 +138,13 @@ fn link(module: &Module, functions: &[String], folder: &Path) -> Result<(), Fail
     let Module { file, package, library, has_vectors } = module;
     let mut build = cargo(".", &["build", "--package", package, "--locked", "--profile", "wasm"]);
     build.args(["--target", install::BROWSER]);
-    let mut target_dir = workspace_target_dir();
+    let mut target_dir = workspace_target_dir().join("modules");
     if *has_vectors {
-        target_dir = target_dir.join("simd128");
+        target_dir = target_dir.join("vectors");
         let flags = format!("target.{}.rustflags=['-C', 'target-feature=+simd128']", install::BROWSER);
-        build.args(["--config", &flags]).arg("--target-dir").arg(&target_dir);
+        build.args(["--config", &flags]);
     }
+    build.arg("--target-dir").arg(&target_dir);
     run_command(&format!("{package} for {file}"), build)?;
     let sysroot = install::sysroot()?;
     let mut linker = Command::new(sysroot.join("lib/rustlib").join(HOST).join("bin/rust-lld"));
