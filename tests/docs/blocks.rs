@@ -22,7 +22,7 @@ const NO_PYTHON: &str = "CI has no such framework; the file that it saves is amo
 const FRAGMENT: &str = "a fragment; core/README.md has the whole program";
 
 /// Page, language, check. Blocks of `text` are no code, and `equations_of_pages_are_those_of_the_code` reads `math`.
-const BLOCKS: [(&str, &str, Checked); 53] = [
+const BLOCKS: [(&str, &str, Checked); 54] = [
     ("README.md", "bash", By("tools/xtask/src/test.rs", "the demo of README")),
     ("README.md", "rust,ignore", Shown(FRAGMENT)),
     ("README.md", "sh", By(COMMANDS, "README.md")),
@@ -65,6 +65,7 @@ const BLOCKS: [(&str, &str, Checked); 53] = [
     ("docs/start.md", "sh", By(COMMANDS, "docs/start.md")),
     ("docs/start/c.md", "bash", By(NEW, "--workflow")),
     ("docs/start/c.md", "sh", By(COMMANDS, "docs/start/c.md")),
+    ("docs/start/python.md", "bash", Shown("it installs into the Python of the machine")),
     ("docs/start/python.md", "python", Shown(NO_PYTHON)),
     ("docs/start/python.md", "sh", By(COMMANDS, "docs/start/python.md")),
     ("docs/start/rust.md", "bash", By(NEW, "\"run\"")),

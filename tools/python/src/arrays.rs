@@ -87,13 +87,11 @@ pub fn tensors(py: Python<'_>, given: Vec<(String, Bound<'_, PyAny>, bool)>) -> 
     given.into_iter().map(stored).collect()
 }
 
-/// Refuses numbers that no device is given.
-pub fn finite(values: &[f32], size: usize) -> PyResult<()> {
-    match values.iter().position(|value| !value.is_finite()) {
-        None => Ok(()),
-        Some(at) => {
-            let (step, value) = (at / size.max(1), values[at]);
-            Err(failed(format!("the input has {value} in step {step}; only finite numbers are allowed")))
-        }
-    }
+/// Refuses numbers that no device is given. The values are rows of `size`, from row `first` on of sequences of `steps` rows.
+pub fn finite(values: &[f32], size: usize, first: usize, steps: usize) -> PyResult<()> {
+    let Some(at) = values.iter().position(|value| !value.is_finite()) else { return Ok(()) };
+    let (value, row) = (values[at], first + at / size.max(1));
+    let (sequence, step, feature) = (row / steps.max(1), row % steps.max(1), at % size.max(1));
+    let place = format!("sequence {sequence}, step {step}, feature {feature}");
+    Err(failed(format!("the input has {value} in {place} (from 0); only finite numbers are allowed")))
 }

@@ -138,7 +138,7 @@ impl Image {
                     py.check_signals()?;
                     let (size, before) = (sizes[input], to.len());
                     inputs[input].read(py, rows.start * size..rows.end * size, to);
-                    finite(&to[before..], size)
+                    finite(&to[before..], size, rows.start, steps)
                 })
                 .map_err(Ended::Raised)
             })

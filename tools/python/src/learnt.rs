@@ -71,7 +71,8 @@ impl Learnt {
                 let (len, size) = (input.len() / count, input.shape().last().copied().unwrap_or(1));
                 let mut values = Vec::with_capacity(len);
                 input.read(py, sequence * len..(sequence + 1) * len, &mut values);
-                finite(&values, size).map(|()| values)
+                let steps = len / size.max(1);
+                finite(&values, size, sequence * steps, steps).map(|()| values)
             };
             sequences.push(inputs.iter().map(read).collect::<PyResult<Vec<_>>>()?);
         }

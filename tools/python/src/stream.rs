@@ -65,7 +65,7 @@ impl Stream {
         let input = &mut self.inputs[index];
         input.clear();
         floats.read(py, 0..size, input);
-        finite(input, size)
+        finite(input, size, 0, 1)
     }
 
     fn run(&mut self, py: Python<'_>) -> PyResult<bool> {

@@ -150,6 +150,32 @@ def test_ranges_are_a_part_of_the_state_and_of_copies(tmp_path):
     assert tidegate.pack(module, numeric="f32").numeric == "f32"
 
 
+def test_the_window_is_that_of_the_training():
+    x = torch.randn(8, 30, 6)
+    module = aware.quantize(Classifier(), "i4x16", sample=x).eval()
+    image = tidegate.pack(module)
+    assert image.schedule == "30/30"
+    # Another batch in evaluation mode changes nothing, and a state dict has the window too.
+    module(torch.randn(2, 40, 6))
+    assert tidegate.pack(module) == image
+    other = aware.quantize(Classifier(), "i4x16")
+    other.load_state_dict(module.state_dict())
+    assert tidegate.pack(other) == image
+    # Ranges are learnt for one numeric; for another one the sample is needed, and used.
+    assert tidegate.pack(module, numeric="i8x16", sample=x).numeric == "i8x16"
+    assert "numeric=i4x16" in repr(module)
+
+
+class Classifier(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(6, 8, batch_first=True)
+        self.out = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.out(self.gru(x)[0][:, -1])
+
+
 def test_damaged_ranges_are_refused():
     content = aware.quantize(nn.Linear(3, 2), sample=torch.ones(4, 3)).quantized.learnt.content()
     assert tidegate._native.Learnt("i8x16", content).content() == content

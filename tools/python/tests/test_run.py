@@ -3,6 +3,7 @@
 import array
 import contextlib
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -44,7 +45,10 @@ def test_steps_sequences_and_batches_have_the_same_bits(name):
     batch, whole = image.run_batch(x, lengths=lengths), image.run_batch(x)
     for index, length in enumerate(lengths):
         expected = stepped(image, x[index, :length])
-        assert np.array_equal(image.run(x[index, :length]), expected)
+        if length > 0 and len(expected) == 0:
+            refused(lambda length=length, index=index: image.run(x[index, :length]), "end before the model gives an output")
+        else:
+            assert np.array_equal(image.run(x[index, :length]), expected)
         assert np.array_equal(batch[index, : len(expected)], expected)
         assert not batch[index, len(expected) :].any()
         assert np.array_equal(whole[index], stepped(image, x[index]))
@@ -119,9 +123,41 @@ def test_wrong_input_is_refused_with_both_shapes():
     refused(lambda: image.run_batch(np.zeros((2, 5, 10), "f4"), lengths=[6, 1]), "[2]", "from 0 to 5")
     refused(lambda: image.run_batch(np.zeros((2, 5, 10), "f4"), lengths=[1]), "[1]", "[2]")
     refused(lambda: image.run({"other": 0}), "no input of the model")
-    refused(lambda: image.run(np.full((2, 10), np.nan)), "NaN in step 0")
-    refused(lambda: image.stream().step(np.full(10, np.inf)), "inf in step 0")
+    refused(lambda: image.run(np.full((2, 10), np.nan)), "NaN in sequence 0, step 0, feature 0")
+    refused(lambda: image.stream().step(np.full(10, np.inf)), "inf in sequence 0, step 0, feature 0")
+    many = np.zeros((3, 4, 10), "f4")
+    many[2, 1, 7] = np.nan
+    refused(lambda: image.run_batch(many), "NaN in sequence 2, step 1, feature 7")
     refused(lambda: image.run(np.zeros((2, 10), complex)), "complex128")
+
+
+def test_sequences_that_end_before_the_first_output_are_refused():
+    image = tidegate.example().pack("f32", schedule=(5, 5))
+    refused(lambda: image.run(np.zeros((4, 10), "f4")), "4 steps end before the model gives an output: give at least 5")
+    refused(lambda: image.run_batch(np.zeros((2, 4, 10), "f4")), "give at least 5")
+    refused(lambda: image.run_batch(np.zeros((2, 9, 10), "f4"), lengths=[3, 4]), "give at least 5")
+    assert image.run_batch(np.zeros((2, 9, 10), "f4"), lengths=[3, 5]).shape == (2, 1, 16)
+    assert image.run(np.zeros((0, 10), "f4")).shape == (0, 16)
+
+
+def test_arguments_of_the_wrong_kind_are_refused_with_what_fits():
+    model, x = tidegate.example(), np.zeros((4, 5, 10), "f4")
+    refused(lambda: model.pack("f32", schedule=50), "schedule 50: give 'endless', or (frames, every)")
+    refused(lambda: model.pack(8), "numeric 8: give a name, such as 'i8x16'")
+    refused(lambda: model.pack("int8", calibrate=x), "its name here is 'i8x16'")
+    refused(lambda: model.pack("i8x16", calibrate=x, evaluate=(x, x)), "evaluate: a tuple; give the path")
+    refused(lambda: tidegate.pack(dict), "'dict' is no model: call the class to make one")
+    refused(lambda: model.pack("f32").verify(object(), x), "verify takes a tidegate.Model", "import_model(model, sample=x)")
+    with pytest.raises(TypeError, match=r"pack\(\) got an unexpected keyword argument 'smaple'"):
+        tidegate.pack(model, smaple=x)
+
+
+def test_images_are_equal_by_their_bytes_and_can_be_pickled():
+    image = tidegate.example().pack("f32")
+    other = pickle.loads(pickle.dumps(image))
+    assert other == image and hash(other) == hash(image) and other != tidegate.example().pack("f16") and image != 1
+    contents = image.inspect()
+    assert image.flash_bytes == len(image.to_bytes()) and image.ram_bytes == contents["state_bytes"] + contents["scratch_bytes"]
 
 
 @contextlib.contextmanager

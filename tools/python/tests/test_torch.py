@@ -226,3 +226,46 @@ def test_what_a_trace_does_not_know_is_refused():
     refused(nn.Sequential(nn.Linear(6, 4), nn.LogSoftmax(dim=-1)), "LogSoftmax")
     refused(nn.Sequential(nn.Linear(6, 4), nn.Softmax(dim=1)), "softmax over the axis 't'", sample=np.zeros((2, 5, 6)))
     refused(nn.Sequential(nn.Conv1d(6, 4, 3, padding_mode="circular"), nn.ReLU()), "padding_mode")
+
+
+class ZeroState(nn.Module):
+    def __init__(self, cell):
+        super().__init__()
+        self.cell = getattr(nn, cell)(4, 8, batch_first=True)
+
+    def forward(self, x):
+        h = torch.zeros(1, x.size(0), 8, device=x.device)
+        state = (h, torch.zeros_like(h)) if isinstance(self.cell, nn.LSTM) else h
+        return self.cell(x, state)[0]
+
+
+@pytest.mark.parametrize("cell", ["GRU", "LSTM"])
+def test_a_state_of_zeros_is_the_start_of_every_sequence(cell):
+    torch.manual_seed(1)
+    module, x = ZeroState(cell), torch.randn(3, 5, 4)
+    rows = tidegate.pack(module, numeric="f32").run_batch(x)
+    assert np.abs(rows - module(x).detach().numpy()).max() < 1e-5
+
+
+def test_another_state_is_refused():
+    class Ones(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gru = nn.GRU(4, 8, batch_first=True)
+
+        def forward(self, x):
+            return self.gru(x, torch.ones(1, x.size(0), 8))[0]
+
+    with pytest.raises(tidegate.Error, match="ones|state of zeros"):
+        tidegate.pack(Ones(), numeric="f32")
+
+
+def test_numbers_of_bfloat16_are_taken():
+    module, x = nn.GRU(4, 8, batch_first=True), torch.randn(3, 5, 4).bfloat16()
+    image = tidegate.pack(module, numeric="f32")
+    assert np.array_equal(image.run_batch(x), image.run_batch(x.float()))
+
+
+def test_a_sample_without_a_shape_is_refused():
+    with pytest.raises(tidegate.Error, match="sample: a tuple; give an array"):
+        tidegate.pack(nn.GRU(4, 8, batch_first=True), sample=(1, 2))

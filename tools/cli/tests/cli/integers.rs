@@ -351,6 +351,17 @@ fn a_poor_image_is_warned_of_and_refused_if_strict() {
 }
 
 #[test]
+fn calibration_data_of_zeros_are_warned_of() {
+    let here = Workplace::new();
+    dense(&here, [1.0, 0.5], |_| [0.0, 0.0]);
+    let pack = ["pack", "d.safetensors", "-o", "d.tgi", "--calibrate", "x.npy"];
+    let done = here.run(&pack);
+    let warning = String::from_utf8(done.stderr).unwrap();
+    assert!(done.status.success() && warning.contains("data are zero throughout in \"x\"; try real data"), "{warning}");
+    assert_eq!(here.run(&[&pack[..], &["--strict"]].concat()).status.code(), Some(1));
+}
+
+#[test]
 fn changed_decisions_are_warned_of() {
     let here = Workplace::new();
     clips(&here);

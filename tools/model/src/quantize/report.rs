@@ -232,6 +232,12 @@ impl Report<'_> {
     /// Warnings about the quality of the image. Each names the layer at fault and a remedy. Empty for a good image.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
+        for port in &self.model.architecture.inputs {
+            if self.seen.most(&port.name) == 0.0 {
+                let name = &port.name;
+                warnings.push(format!("the calibration data are zero throughout in {name:?}; try real data"));
+            }
+        }
         if self.is_poor() {
             let why = self.weakest().map_or_else(String::new, |why| format!("; {why}"));
             let ratio = self.comparison.output.ratio();

@@ -23,6 +23,8 @@ def plain(x: Any) -> npt.NDArray[Any]:
     # NumPy takes no tensor of PyTorch with gradients or on a GPU.
     if hasattr(x, "detach") and hasattr(x, "cpu"):
         x = x.detach().cpu()
+        # NumPy has no such numbers.
+        x = x.float() if str(x.dtype) == "torch.bfloat16" else x
     if hasattr(x, "__dlpack__") and not hasattr(x, "__array_interface__"):
         try:
             return np.from_dlpack(x)

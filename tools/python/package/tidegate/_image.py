@@ -95,6 +95,27 @@ class Image:
         return self._outputs[0][1]
 
     @property
+    def flash_bytes(self) -> int:
+        """Bytes of the image in flash, without the code that runs it.
+
+        >>> import tidegate
+        >>> image = tidegate.example().pack("f32")
+        >>> image.flash_bytes == len(image.to_bytes())
+        True
+        """
+        return int(self._contents["flash_bytes"])
+
+    @property
+    def ram_bytes(self) -> int:
+        """Bytes of RAM for states, scratch, front end and detector, without the stack.
+
+        >>> import tidegate
+        >>> tidegate.example().pack("f32").ram_bytes >= 132
+        True
+        """
+        return sum(int(self._contents[f"{part}_bytes"]) for part in ("state", "scratch", "front_end", "detector"))
+
+    @property
     def report(self) -> dict[str, Any] | None:
         """What quantization costs, layer by layer, as `tidegate pack --report` writes it; `None` if the image was not packed
         here in integers."""
@@ -128,6 +149,7 @@ class Image:
         """
         arrays = [self._shaped(array, port, 2)[None] for array, port in self._by_port(x)]
         outputs, counts = self._native.run_batch(arrays, None)
+        self._require_rows(counts, arrays[0].shape[1])
         return self._result([output[0, : counts[0]] for output in outputs])
 
     def run_batch(self, x: Any, lengths: Sequence[int] | None = None) -> Any:
@@ -147,7 +169,9 @@ class Image:
         given = None if lengths is None else [int(length) for length in plain(lengths)]
         if given is not None and (len(given) != n or not all(0 <= length <= steps for length in given)):
             raise Error(f"lengths of shape [{len(given)}]; x of shape {list(arrays[0].shape)} takes [{n}], from 0 to {steps}")
-        return self._result(self._native.run_batch(arrays, given)[0])
+        outputs, counts = self._native.run_batch(arrays, given)
+        self._require_rows(counts, max(given, default=0) if given else steps)
+        return self._result(outputs)
 
     def features(self, sound: Any) -> Floats:
         """The features of a sound, `[frames, features]`, with the bits of the front end on the device: what to train a
@@ -188,6 +212,8 @@ class Image:
         >>> model.pack("i8x16", calibrate=x).verify(model, x).snr_db > 30
         True
         """
+        if not hasattr(model, "architecture"):
+            raise Error("verify takes a tidegate.Model: give tidegate.import_model(model, sample=x)")
         result, curves = _native.verify(self._native, model._native, data(x))
         return Verification(curves=dict(curves), **json.loads(result))
 
@@ -249,6 +275,15 @@ class Image:
         layers = ", ".join(f"{layer['cell']} {layer['output']}" for layer in self._contents["layers"])
         return f"<tidegate.Image {Path(self._native.name).name}: {self.numeric}, {layers}>"
 
+    def __eq__(self, other: object) -> bool:
+        return self.to_bytes() == other.to_bytes() if isinstance(other, Image) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.to_bytes())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Image.from_bytes, (self.to_bytes(), self._native.name)
+
     def _repr_html_(self) -> str:
         return _table.contents(self._native.name, self._contents)
 
@@ -280,6 +315,14 @@ class Image:
             of = next(port for port in self._contents["inputs"] if port["name"] == name)
             array = (array - np.float32(of["zero_point"])) * np.float32(of["scale"])
         return array
+
+    def _require_rows(self, counts: Sequence[int], steps: int) -> None:
+        """Refuses sequences that all end before the first output. Without steps nothing is expected."""
+        if steps == 0 or not counts or max(counts) > 0:
+            return
+        windows = self._contents["schedule"]
+        remedy = "more" if isinstance(windows, str) else f"at least {windows['windows']['frames']}"
+        raise Error(f"{steps} steps end before the model gives an output: give {remedy}")
 
     def _result(self, outputs: list[Floats]) -> Any:
         if len(outputs) == 1:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Schedule = str | tuple[int, int]
 
+_OTHER_NAMES = {"int8": "i8x16", "int4": "i4x16", "float32": "f32", "float16": "f16", "fp32": "f32", "fp16": "f16"}
+"""Names of numerics in other libraries, and those that fit here."""
+
 
 class Model:
     """An imported network in f32: its layers and weights, independent of the framework that trained it.
@@ -72,6 +75,12 @@ class Model:
         >>> tidegate.example().pack("i8x16", calibrate=x, schedule=(5, 5))
         <tidegate.Image example.tgi: i8x16, lstm 16>
         """
+        if numeric is not None and not isinstance(numeric, str):
+            raise Error(f"numeric {numeric!r}: give a name, such as 'i8x16'")
+        if isinstance(numeric, str) and numeric in _OTHER_NAMES:
+            raise Error(f"numeric {numeric!r}: its name here is {_OTHER_NAMES[numeric]!r}")
+        if evaluate is not None and not isinstance(evaluate, (str, os.PathLike)):
+            raise Error(f"evaluate: a {type(evaluate).__name__}; give the path of a file of labeled data")
         if self._learnt is not None and calibrate is None and numeric in (None, self._learnt.numeric):
             if budget or at_least or range or keep or evaluate:
                 raise Error("budget, at_least, range, keep and evaluate: need calibrate=; else the ranges are those learnt")
@@ -175,7 +184,8 @@ def import_model(
         from . import _torch
 
         return Model(_torch.imported(model, sample, arch, given), getattr(model, "quantized", None))
-    raise Error(f"a {type(model).__name__} is no model: give a file, a torch.nn.Module or a keras.Model")
+    hint = "call the class to make one" if isinstance(model, type) else "give a file, a torch.nn.Module or a keras.Model"
+    raise Error(f"{model.__name__ if isinstance(model, type) else type(model).__name__!r} is no model: {hint}")
 
 
 def pack(
@@ -196,6 +206,9 @@ def pack(
     <tidegate.Image example.tgi: i8x16, lstm 16>
     """
     of_pack = {"budget", "at_least", "range", "keep", "evaluate", "layout"}
+    unknown = set(options) - of_pack - set(import_model.__kwdefaults__ or {})
+    if unknown:
+        raise TypeError(f"pack() got an unexpected keyword argument {min(unknown)!r}")
     packing = {name: options.pop(name) for name in list(options) if name in of_pack}
     if isinstance(model, Model):
         if "schedule" in options:
@@ -205,7 +218,8 @@ def pack(
         imported = model
     else:
         imported = import_model(model, sample=sample, **options)
-    if calibrate is None and numeric not in ("f32", "f16", "i8") and imported._learnt is None:
+    is_learnt = imported._learnt is not None and numeric in (None, imported._learnt.numeric)
+    if calibrate is None and numeric not in ("f32", "f16", "i8") and not is_learnt:
         calibrate = sample
     image = imported.pack(numeric, calibrate=calibrate, **packing)
     if path is not None:
@@ -236,7 +250,11 @@ def settings(**given: Any) -> dict[str, Any]:
 
 
 def _schedule(schedule: Schedule | None) -> str | None:
-    return schedule if schedule is None or isinstance(schedule, str) else "{}/{}".format(*schedule)
+    if schedule is None or isinstance(schedule, str):
+        return schedule
+    if not isinstance(schedule, (tuple, list)) or [type(number) for number in schedule] != [int, int]:
+        raise Error(f"schedule {schedule!r}: give 'endless', or (frames, every), such as (50, 50)")
+    return "{}/{}".format(*schedule)
 
 
 def _size(budget: int | str | None) -> int | None:

@@ -20,5 +20,6 @@ def contents(name: str, of: dict[str, Any]) -> str:
         (layer["name"], layer["cell"], f"{layer['input']} → {layer['output']}", f"{layer['macs']:,}")
         for layer in of["layers"]
     ]
-    memory = f"{of['flash_bytes']:,} bytes of flash, {of['state_bytes'] + of['scratch_bytes']:,} bytes of RAM"
+    ram = sum(of[f"{part}_bytes"] for part in ("state", "scratch", "front_end", "detector"))
+    memory = f"{of['flash_bytes']:,} bytes of flash, {ram:,} bytes of RAM"
     return table(f"{name}: {of['numeric']}, {memory}", ("layer", "cell", "size", "MACs"), rows)

@@ -26,9 +26,11 @@ def imported(module: Any, sample: Any, arch: Arch, settings: dict[str, Any]) -> 
         arch, settings = own if arch is None else arch, {**before, **settings}
     file = io.BytesIO()
     torch.save(state(module), file)
+    if sample is not None and not hasattr(sample, "shape"):
+        raise Error(f"sample: a {type(sample).__name__}; give an array [n, steps, features]")
     shape = None if sample is None else tuple(sample.shape)
     plan = Plan.of(module, shape, arch)
-    # A quantized module knows the steps of its last batch.
+    # A quantized module knows the steps that it was trained with.
     steps = getattr(module, "last_steps", None) if shape is None else plan.steps(shape)
     return plan.model(file.getvalue(), steps, settings)
 

@@ -70,6 +70,16 @@ class States:
     index: int | None = None
 
 
+@dataclass(frozen=True)
+class Extent:
+    """A size of a value, its shape, or its device."""
+
+
+@dataclass(frozen=True)
+class Zeros:
+    """A tensor of zeros: as a state it is the one that every sequence starts from."""
+
+
 def description(module: Any, shape: tuple[int, ...] | None, is_call: bool = False) -> Found:
     """The layers of a module whose input has this shape, if it is known. In a call of the module, the shape is that of all
     axes; a sample may lack the batch."""
@@ -243,8 +253,9 @@ class _Walk:
         module, path = self.modules[node.target], node.target
         cls = class_of(module).__name__
         name = path or cls.lower()
-        if any(argument is not None for argument in [*node.args[1:], *node.kwargs.values()]):
-            raise Error(f"{name}: {cls} is called with more than its input, such as a state; {ADVICE}")
+        if not all(self.is_zero(argument) for argument in [*node.args[1:], *node.kwargs.values()]):
+            reason = "is called with more than its input, and not with a state of zeros"
+            raise Error(f"{name}: {cls} {reason}: every sequence starts from zeros on a device; {ADVICE}")
         source = self.signal(self.of(node.args[0], name))
         if cls in ("Flatten", "Dropout", "Identity"):
             if cls == "Flatten":
@@ -266,6 +277,12 @@ class _Walk:
         if cls == "Softmax":
             args = {"dim": self.features(source, module.dim, name)}
         return Signal(self.add(name, cls, [source], args, path), axes)
+
+    def is_zero(self, argument: Any) -> bool:
+        """Whether an argument is a state of zeros, or a pair of them."""
+        if isinstance(argument, (tuple, list)):
+            return all(self.is_zero(part) for part in argument)
+        return argument is None or isinstance(self.values.get(argument), Zeros)
 
     def takes(self, module: Any, source: Signal) -> None:
         """Notes the number of features of an input that a module reads."""
@@ -311,6 +328,10 @@ class _Walk:
         args, kwargs = list(node.args), dict(node.kwargs)
         if name == "getitem":
             return self.item(args[0], args[1])
+        if name in ("zeros", "zeros_like", "new_zeros"):
+            return Zeros()
+        if name == "size" or name == "getattr" and args[1] in ("shape", "device", "dtype"):
+            return Extent()
         if name in ("cat", "concat"):
             return self.concat(args[0], args[1] if len(args) > 1 else kwargs.get("dim", 0))
         if name in ("add", "mul") and len(args) == 2 and not kwargs:
@@ -321,6 +342,8 @@ class _Walk:
         value = self.of(args[0], name)
         if isinstance(value, States) and name == "squeeze" and args[1:] == [0] and value.index is None:
             return self.signal(States(value.of, -1)) if self.is_single(value.of) else self.signal(value)
+        if isinstance(value, Zeros) and name in (*SAME, "unsqueeze", "expand", "repeat"):
+            return value
         source = self.signal(value)
         if name in SAME:
             return source
@@ -412,6 +435,8 @@ class _Walk:
     def item(self, argument: Any, index: Any) -> Any:
         """A part of a value: outputs or states of a recurrent layer, or the last step of a sequence."""
         value = self.of(argument, "getitem")
+        if isinstance(value, Extent):
+            return value
         if isinstance(value, Recurrent):
             if self.layer(value.layer)["class"] in CELLS:
                 return value if index == 0 else self.signal(States(value))

@@ -84,13 +84,13 @@ class Quantized(torch.nn.Module):
     i8x16
     """
 
-    float_class: type
+    float_class: type[torch.nn.Module]
     quantized: Aware
     """The numeric, and the ranges."""
     import_options: tuple[Arch, dict[str, Any]]
     """How the module is imported."""
     last_steps: int
-    """Number of steps of the last batch."""
+    """Number of steps of the last batch that ranges were learnt from; missing before the first one."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The result of the device's integers for a batch. Its gradient is that of the module in floats with the weights
@@ -116,20 +116,21 @@ class Quantized(torch.nn.Module):
         return _replaced(result, rounded.outputs, plan)
 
     def get_extra_state(self) -> Any:
-        """The ranges as a part of the state dict.
+        """The ranges, and the number of steps that they were learnt from, as a part of the state dict.
 
         >>> import tidegate
         >>> try:
         ...     import torch, tidegate.torch
         ...     print(len(tidegate.torch.quantize(torch.nn.Linear(4, 2)).get_extra_state()))
         ... except ImportError:
-        ...     print(0)
-        0
+        ...     print(4)
+        4
         """
-        return torch.from_numpy(np.frombuffer(self.quantized.learnt.content(), np.uint8).copy())
+        steps = np.array([self.__dict__.get("last_steps", 0)], "<u4").tobytes()
+        return torch.from_numpy(np.frombuffer(steps + self.quantized.learnt.content(), np.uint8).copy())
 
     def set_extra_state(self, state: Any) -> None:
-        """Takes the ranges of a state dict.
+        """Takes the ranges and the number of steps of a state dict.
 
         >>> import tidegate
         >>> try:
@@ -140,7 +141,25 @@ class Quantized(torch.nn.Module):
         ...     print(None)
         None
         """
-        self.quantized.learnt = _native.Learnt(self.quantized.numeric, state.cpu().numpy().tobytes() or None)
+        content = state.cpu().numpy().tobytes()
+        self.quantized.learnt = _native.Learnt(self.quantized.numeric, content[4:] or None)
+        steps = int.from_bytes(content[:4], "little")
+        if steps > 0:
+            self.__dict__["last_steps"] = steps
+
+    def extra_repr(self) -> str:
+        """What `print` shows of the module beside its layers.
+
+        >>> import tidegate
+        >>> try:
+        ...     import torch, tidegate.torch
+        ...     print("numeric=i8x16" in repr(tidegate.torch.quantize(torch.nn.Linear(4, 2))))
+        ... except ImportError:
+        ...     print(True)
+        True
+        """
+        own = self.float_class.extra_repr(self)
+        return f"{own}, numeric={self.quantized.numeric}" if own else f"numeric={self.quantized.numeric}"
 
     def _setup(self, numeric: str, arch: Arch, settings: dict[str, Any]) -> None:
         object.__setattr__(self, "quantized", Aware(numeric))
@@ -154,8 +173,9 @@ class Quantized(torch.nn.Module):
         axes = plan.found.axes if plan.found else ("n", "t", "f")
         batch = [_rows(value, axes) for value in inputs]
         tensors = {name: value.detach().cpu().float().contiguous().numpy() for name, value in self.named_parameters()}
-        steps = self.__dict__["last_steps"] = batch[0].shape[1]
-        learns = self.training and torch.is_grad_enabled()
+        steps, learns = batch[0].shape[1], self.training and torch.is_grad_enabled()
+        if learns:
+            self.__dict__["last_steps"] = steps
         return plan, self.quantized.run(tensors, batch, lambda content: plan.model(content, steps, settings), learns)
 
     def _plan(self, shape: tuple[int, ...]) -> tuple[Plan, dict[str, Any]]:
