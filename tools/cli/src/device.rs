@@ -57,6 +57,13 @@ pub struct OnDevice {
     image: usize,
 }
 
+impl Core {
+    /// The layout that its kernels read fastest.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+}
+
 impl OnDevice {
     /// Estimates the costs. `every_ms` is the time from step to step of a model without a front end.
     ///
@@ -104,6 +111,12 @@ impl OnDevice {
         self.mhz.map(|mhz| self.cycles().0 / (1e3 * mhz))
     }
 
+    /// Milliseconds of the longest step with its front end.
+    fn longest_ms(&self) -> Option<f64> {
+        let all = (self.cost.longest + self.cost.front_end) / self.instructions().max(1.0);
+        self.milliseconds().map(|milliseconds| milliseconds * all)
+    }
+
     /// The part of the time that the core is busy.
     pub fn share(&self) -> Option<f64> {
         self.milliseconds().zip(self.every_ms).map(|(busy, every)| busy / every)
@@ -121,6 +134,15 @@ impl OnDevice {
             let (busy, every) = (self.milliseconds().unwrap_or_default(), self.every_ms.unwrap_or_default());
             all.push(format!(
                 "too slow: a step takes {busy:.1} ms every {every:.1} ms, {share:.1} times as long as there is"
+            ));
+        }
+        if let Some((longest, every)) = self.longest_ms().zip(self.every_ms)
+            && all.is_empty()
+            && longest > every
+        {
+            all.push(format!(
+                "the longest step takes {longest:.1} ms, more than the {every:.1} ms between steps: keep the input that arrives \
+                 meanwhile in a queue"
             ));
         }
         if !self.cost.unknown.is_empty() {
@@ -141,7 +163,16 @@ impl OnDevice {
         } else {
             String::new()
         };
-        lines.push(format!("time     {} instructions a step{sound}, built with opt-level 3", n(self.cost.step)));
+        // Between windows most steps are short.
+        let varies = self.cost.longest > 1.01 * self.cost.step;
+        let average = if varies { " on average" } else { "" };
+        lines.push(format!(
+            "time     {} instructions a step{average}{sound}, built with opt-level 3",
+            n(self.cost.step)
+        ));
+        if varies {
+            lines.push(format!("         {} instructions in the longest step", n(self.cost.longest)));
+        }
         let (cycles, modelled) = self.cycles();
         if modelled {
             lines.push(format!("         {} cycles together, modelled by the core's table", n(cycles)));
@@ -151,7 +182,9 @@ impl OnDevice {
             let share = self.share().zip(self.every_ms);
             let share = share
                 .map_or_else(String::new, |(share, every)| format!(", {:.1} % of every {every} ms", 100.0 * share));
-            lines.push(format!("         {busy:.3} ms{assumed}{share}"));
+            let longest = self.longest_ms().filter(|_| varies);
+            let longest = longest.map_or_else(String::new, |longest| format!("; {longest:.3} ms in the longest step"));
+            lines.push(format!("         {busy:.3} ms{assumed}{share}{longest}"));
         }
         lines.push(format!(
             "flash    {} bytes: the image, and {} bytes of code and tables for the step, its layers, front end and detector",

@@ -183,6 +183,12 @@ impl ModelArgs {
         print_notes(file, &loaded);
         let model = loaded.model;
         let numeric = self.numeric.unwrap_or_else(|| model.architecture.numeric_or(usual));
+        if self.numeric.is_none() && numeric.needs_ranges() && model.architecture.front_end.is_none() {
+            let (file, name) = (file.display(), numeric.name());
+            eprintln!(
+                "note: {file}: shown in {name}, which pack and new give with --calibrate; --numeric f32 shows floats"
+            );
+        }
         let image = match load::packed(file, &model, numeric) {
             Err(error @ (LoadError::Pack { .. } | LoadError::Ranges { .. })) if self.numeric.is_none() => {
                 eprintln!("note: {error}; shown in f32");

@@ -26,8 +26,8 @@ use super::{Failure, Outcome, print_notes};
 
 /// Writes a project that builds and runs a model on a board
 ///
-/// The project is complete: program, memory layout, model, a test that host and device give the same bits, and the source
-/// of the runtime. The boards `qemu-*` are simulated; `cargo run` starts them.
+/// The project is complete: program, memory layout, model, and the source of the runtime. The boards `qemu-*` are
+/// simulated: `cargo run` starts them, and `cargo test` checks that host and device give the same bits.
 #[derive(clap::Args)]
 #[command(after_help = "Examples, in the folder of `tidegate demo --keep .`:
   tidegate new kws --model gru_s.tgi --for qemu-m4
@@ -63,7 +63,7 @@ pub struct Args {
 
 /// Stack that a program is assumed to need, and flash for its code. Only the linker checks the real sizes.
 const STACK: usize = 8 << 10;
-const CODE: usize = 48 << 10;
+const CODE: usize = 56 << 10;
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let folder = PathBuf::from(&args.name);
@@ -109,7 +109,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if let Some(loaded) = &loaded {
         print_notes(&args.model, loaded);
     }
-    let start = if args.c { "cmake --workflow --preset run" } else { "cargo run" };
+    let start = match machine {
+        Machine::Qemu { .. } if args.c => "cmake --workflow --preset run",
+        Machine::Qemu { .. } => "cargo run",
+        Machine::Embassy { .. } | Machine::Esp => "cargo run --release",
+    };
     if args.json.json {
         let (model_bytes, numeric, layout) = (image.bytes().len(), model.numeric().name(), model.layout().name());
         let value = json!({
@@ -129,6 +133,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     writeln!(out, "{}: a project for {name}, {}", args.name, args.board.about)?;
     writeln!(out, "model.tgi: {bytes} bytes, {numeric}, layout {}", model.layout().name())?;
     writeln!(out, "memory: about {} bytes of flash and {} of RAM", grouped(flash), grouped(ram))?;
+    let (program, stack) = (grouped(flash - image.bytes().len()), grouped(STACK));
+    let recording = if recording.is_empty() { "" } else { " with its recording" };
+    writeln!(out, "        of these, {program} are for the program{recording} and {stack} for its stack")?;
     if let Some((program, package)) = args.board.emulator().filter(|(program, _)| !runs(program)) {
         writeln!(out, "{program} is not installed (Debian: apt-get install {package})")?;
     }
@@ -197,6 +204,12 @@ fn image(args: &Args) -> Result<(ImageBuffer, Option<Loaded>), Failure> {
     let layout = if board.core.layout.is_of(numeric) { board.core.layout } else { Layout::Portable };
     if numeric.needs_ranges() {
         return Ok((integers(args, model, numeric, layout)?, Some(loaded)));
+    }
+    if args.numeric.is_none() && numeric == Numeric::F32 {
+        let name = file.display();
+        eprintln!(
+            "note: {name}: in f32, since nothing says which values its input has; for integers, give --calibrate"
+        );
     }
     if args.calibrate.is_some() {
         return Err(Failure::new(format!(

@@ -12,6 +12,7 @@ use tidegate_model::load::{self, ImageBuffer};
 use tidegate_model::output::{Pending, prepare};
 use tidegate_model::packing::{Measured, Packer, Packing, Source, only_for_integers};
 use tidegate_model::self_test::with_self_test;
+use tidegate_tools::device::CORES;
 use tidegate_tools::grouped;
 use tidegate_tools::progress::Bars;
 use tidegate_tools::report::page;
@@ -106,8 +107,15 @@ fn parse_size(text: &str) -> Result<usize, String> {
 /// Parser of a layout's name.
 fn layout() -> impl TypedValueParser<Value = Layout> {
     let help = ["For every build", "Cortex-M0 and M0+", "Cortex-M4, M7 and M33 (DSP extension)", "Cortex-M55 (Helium)"];
-    let values = Layout::ALL.iter().zip(help).map(|(layout, help)| PossibleValue::new(layout.name()).help(help));
-    let named = |name: String| Layout::ALL.into_iter().find(|layout| layout.name() == name);
+    let values = Layout::ALL.iter().zip(help).map(|(layout, help)| {
+        let others =
+            CORES.iter().filter(|core| core.layout() == *layout && core.name != layout.name()).map(|core| core.name);
+        PossibleValue::new(layout.name()).help(help).aliases(others)
+    });
+    let named = |name: String| {
+        let of_core = CORES.iter().find(|core| core.name == name).map(|core| core.layout());
+        Layout::ALL.into_iter().find(|layout| layout.name() == name).or(of_core)
+    };
     PossibleValuesParser::new(values).map(move |name| named(name).expect("a possible value"))
 }
 

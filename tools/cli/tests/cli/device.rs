@@ -105,6 +105,35 @@ fn a_core_that_is_too_slow_is_a_warning() {
     here.succeed(&["inspect", "g.tgi", "--for", "cortex-m4", "--mhz", "120"]);
 }
 
+/// A window of 14 rows: thirteen steps only keep their row.
+#[test]
+fn the_longest_step_is_told_and_warned_of() {
+    let here = Workplace::new();
+    let file = shipped("../tests/frameworks/keras3/keywords_conv1d.keras");
+    let inspect = ["inspect", &file, "--numeric", "f32", "--for", "cortex-m0plus", "--mhz", "48", "--every", "10"];
+    let done = here.run(&inspect);
+    let (text, told) = (String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap());
+    for part in [" instructions a step on average", " instructions in the longest step", " ms in the longest step"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(told.contains("warning: ") && told.contains("more than the 10.0 ms between steps"), "{told}");
+    let json: Value = serde_json::from_slice(&here.run(&[&inspect[..], &["--json"]].concat()).stdout).unwrap();
+    let device = &json["device"];
+    assert!(device["longest_step_instructions"].as_f64() > device["instructions_per_step"].as_f64(), "{device}");
+    // Without --numeric the integers are shown that `pack --calibrate` gives.
+    let told = here.notes(&["inspect", &file]);
+    assert!(told.contains("shown in i8x16, which pack and new give with --calibrate"), "{told}");
+}
+
+#[test]
+fn the_name_of_a_core_is_taken_for_its_layout() {
+    let here = Workplace::new();
+    for (core, layout) in [("cortex-m0plus", "cortex-m0"), ("cortex-m7", "cortex-m4"), ("cortex-m3", "portable")] {
+        assert!(here.run(&["pack", &gru_pb(), "-o", "g.tgi", "--numeric", "i8x16", "--for", core]).status.success());
+        assert_eq!(here.json(&["inspect", "g.tgi", "--json"])["layout"], layout, "{core}");
+    }
+}
+
 #[test]
 fn an_image_for_another_core_is_refused() {
     let here = packed("cortex-m55");

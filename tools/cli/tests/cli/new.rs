@@ -50,7 +50,12 @@ fn every_board_gets_a_whole_project() {
                     continue;
                 }
                 let printed = here.succeed(&[&["new", "kws", "--model", model, "--for", board], options].concat());
-                assert!(printed.ends_with(if options == ["--c"] { "--preset run\n" } else { "    cargo run\n" }));
+                let start = match is_qemu {
+                    true if options == ["--c"] => "--preset run\n",
+                    true => "    cargo run\n",
+                    false => "    cargo run --release\n",
+                };
+                assert!(printed.ends_with(start), "{board}: {printed}");
                 let project = files(&here.path("kws"));
                 for (name, content) in &project {
                     if name.starts_with("vendor/") || name.ends_with(".tgi") || name.ends_with(".i16") {

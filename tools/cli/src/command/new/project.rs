@@ -24,6 +24,9 @@ const RISCV: &str = r#"riscv-rt = { version = "0.18", features = ["memory", "sin
 const ARM_SECTIONS: &str = r#"cortex-m = { version = "0.7.7", features = ["critical-section-single-core"] }"#;
 const RISCV_SECTIONS: &str = r#"riscv = { version = "0.16", features = ["critical-section-single-hart"] }"#;
 
+/// What flashes a board of embassy.
+const PROBE: &str = "probe-rs (<https://probe.rs>) with a debug probe, connected to\nSWDIO, SWCLK and ground";
+
 impl Project<'_> {
     /// All files of a project in Rust.
     pub fn rust(&self) -> Vec<File> {
@@ -170,6 +173,9 @@ impl Project<'_> {
         let layout = self.model.layout().name();
         let pack = match numeric {
             Numeric::F32 | Numeric::F16 => format!(" --numeric {}", numeric.name()),
+            _ if numeric.needs_ranges() && self.model.front_end().is_none() => {
+                format!(" --numeric {} --for {layout} --calibrate DATA", numeric.name())
+            }
             _ => format!(" --numeric {} --for {layout}", numeric.name()),
         };
         let (chip, led) = match self.board.machine {
@@ -178,21 +184,28 @@ impl Project<'_> {
         };
         let (emulator, package) = self.board.emulator().unwrap_or_default();
         let is_esp = matches!(self.board.machine, Machine::Esp);
-        let (modules, input) = if self.has_microphone() {
-            ("", "The input is a PDM microphone: its pins are in `src/board.rs`.")
-        } else {
-            (
+        let (modules, input) = match self.model.front_end() {
+            Some(_) if self.has_microphone() => {
+                ("", "The input is a PDM microphone: its pins are in `src/board.rs`.".to_owned())
+            }
+            Some(front_end) => {
+                let rate = front_end.settings().sample_rate;
+                let samples =
+                    format!("a recording. Replace it with your microphone: mono samples of 16 bits, {rate} a second.");
+                ("mod sense;\nmod source;", format!("`src/source.rs` is the input, a stand-in: {samples}"))
+            }
+            None => (
                 "mod sense;\nmod source;",
-                "`src/source.rs` is the input, a stand-in: replace it with your sensor or microphone.",
-            )
+                "`src/source.rs` is the input, a stand-in: replace it with your sensor.".to_owned(),
+            ),
         };
         vec![
             ("chip", chip.to_owned()),
             ("hal", self.hal().to_owned()),
             ("led", led.to_owned()),
             ("source_modules", modules.to_owned()),
-            ("input", input.to_owned()),
-            ("flasher", if is_esp { "espflash" } else { "probe-rs with a debug probe" }.to_owned()),
+            ("input", input),
+            ("flasher", if is_esp { "espflash" } else { PROBE }.to_owned()),
             ("name", self.name.to_owned()),
             ("board", self.board.name.to_owned()),
             ("about", about.to_string()),
