@@ -129,17 +129,12 @@ pub extern "C" fn tidegate_model_builtin() -> *const tidegate_model {
 
 #[cfg(feature = "image")]
 mod builtin {
-    use tidegate::{Aligned, ImageBytes, Model};
+    use tidegate::Model;
 
     use crate::memory::Sealed;
     use crate::types::sealed;
 
-    static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(env!("TIDEGATE_IMAGE", "the path of an image, absolute")));
-
-    const PARSED: Model<'static> = match Model::parse(ImageBytes::from_aligned(IMAGE)) {
-        Ok(model) => model,
-        Err(_) => panic!("the file in TIDEGATE_IMAGE is not a valid image: run tidegate inspect for the reason"),
-    };
+    const PARSED: Model<'static> = tidegate::include_model!(env!("TIDEGATE_IMAGE", "the path of an image, absolute"));
 
     pub static MODEL: Sealed<Model<'static>> = sealed(PARSED);
 

@@ -80,7 +80,7 @@ fn run() -> Option<()> {
     Some(())
 }
 
-/// What a program with a detector in floats adds to the rest.
+/// The label that a detector in floats finds in posteriors. Its code is that of a program with a detector.
 #[inline(never)]
 fn detected_f32<'m>(model: &Model<'m>, memory: &mut [u32], posteriors: &[f32]) -> Option<&'m str> {
     let mut detector = Detector::new(model.detector()?, memory).ok()?;

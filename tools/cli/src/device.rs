@@ -16,7 +16,7 @@ pub struct Core {
     /// The feature of the crate `tidegate` with its kernels, or an empty string.
     pub feature: &'static str,
     /// The layout of its own kernels.
-    layout: Layout,
+    pub layout: Layout,
     /// Whether the record models its cycles. Other cores issue several instructions in a cycle, or have no table.
     has_cycles: bool,
 }
@@ -55,13 +55,6 @@ pub struct OnDevice {
     memory: [usize; 4],
     /// Bytes of the image.
     image: usize,
-}
-
-impl Core {
-    /// The layout that its kernels read fastest.
-    pub fn layout(&self) -> Layout {
-        self.layout
-    }
 }
 
 impl OnDevice {

@@ -256,8 +256,17 @@ def test_another_state_is_refused():
         def forward(self, x):
             return self.gru(x, torch.ones(1, x.size(0), 8))[0]
 
-    with pytest.raises(tidegate.Error, match="ones|state of zeros"):
+    with pytest.raises(tidegate.Error, match="ones of 1: not supported"):
         tidegate.pack(Ones(), numeric="f32")
+
+
+def test_zeros_that_are_no_state_are_refused():
+    class Added(nn.Module):
+        def forward(self, x):
+            return x + torch.zeros_like(x)
+
+    with pytest.raises(tidegate.Error, match="only as the state of a recurrent layer"):
+        tidegate.pack(Added(), numeric="f32", sample=np.zeros((2, 5, 4), "f4"))
 
 
 def test_numbers_of_bfloat16_are_taken():

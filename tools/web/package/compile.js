@@ -1,6 +1,19 @@
-// WebAssembly from a file beside the modules, in browsers and in Node.
+// WebAssembly from files beside the modules, in browsers and in Node.
 
-export async function compile(url) {
+const compiling = new Map();
+
+/** The module in a file beside this one, compiled once. */
+export function compiled(file) {
+  if (!compiling.has(file)) {
+    const module = compile(new URL(`./${file}`, import.meta.url));
+    compiling.set(file, module);
+    // A download that fails is tried again with the next model.
+    module.catch(() => compiling.delete(file));
+  }
+  return compiling.get(file);
+}
+
+async function compile(url) {
   if (url.protocol === "file:") {
     const { readFile } = await import("node:fs/promises");
     return WebAssembly.compile(await readFile(url));

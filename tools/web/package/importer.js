@@ -1,21 +1,14 @@
 // Models of training frameworks to images, as `tidegate pack` makes them. The importers are a module of their own, which
 // is loaded with the first model.
 
-import { compile } from "./compile.js";
-
-let module;
-
-/** The importers beside this file, compiled once. */
-function compiled() {
-  module ??= compile(new URL("./importer.wasm", import.meta.url));
-  module.catch(() => (module = undefined));
-  return module;
-}
+import { compiled } from "./compile.js";
 
 /** Imports and packs in this thread, which waits for it. */
 export async function packHere(files, options = {}) {
-  const { exports: importer } = await WebAssembly.instantiate(await compiled());
-  const named = files.map(({ name, bytes }) => ({ name, bytes: bytes instanceof ArrayBuffer ? new Uint8Array(bytes) : bytes }));
+  const { exports: importer } = await WebAssembly.instantiate(await compiled("importer.wasm"));
+  const named = files.map(({ name, bytes }) => {
+    return { name, bytes: bytes instanceof ArrayBuffer ? new Uint8Array(bytes) : bytes };
+  });
   const header = new TextEncoder().encode(
     JSON.stringify({ files: named.map(({ name, bytes }) => ({ name, len: bytes.length })), options }),
   );

@@ -1,6 +1,6 @@
 // Tidegate in JavaScript: a model from an image, and streams of sound or features through it.
 
-import { compile } from "./compile.js";
+import { compiled as beside } from "./compile.js";
 import { BYTES, Library } from "./library.js";
 import { Stream } from "./stream.js";
 
@@ -34,16 +34,9 @@ const VECTORS = Uint8Array.of(
   ...[0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 10, 9, 1, 7, 0, 65, 0, 253, 17, 26, 11],
 );
 
-let runtime;
-
 /** The runtime beside this file, compiled once; the faster one where there are vectors. */
 export function compiled() {
-  runtime ??= WebAssembly.validate(VECTORS)
-    ? compile(new URL("./tidegate-simd128.wasm", import.meta.url))
-    : compile(new URL("./tidegate.wasm", import.meta.url));
-  // A download that fails is tried again with the next model.
-  runtime.catch(() => (runtime = undefined));
-  return runtime;
+  return beside(WebAssembly.validate(VECTORS) ? "tidegate-simd128.wasm" : "tidegate.wasm");
 }
 
 /** The fields of tidegate_info that streams need. */

@@ -229,6 +229,7 @@ async function openFiles(files, isNewest) {
   for (const file of images) await open(await file.arrayBuffer(), { name: file.name }, isNewest);
   if (models.length > 0) await openModel(models, isNewest);
   for (const file of sounds) {
+    if (!isNewest()) return;
     if (current === undefined) throw new Error("Open a model first");
     await openSound(file, isNewest);
   }

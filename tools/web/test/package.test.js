@@ -158,10 +158,8 @@ test("with and without vectors a model has the same bits", async () => {
 for (const { name, files, options, image: packed } of JSON.parse(readFileSync(join(BUILT, "imports.json"), "utf8"))) {
   test(`the importer makes the image of tidegate pack: ${name}`, async () => {
     const given = files.map((file) => ({ name: basename(file), bytes: readFileSync(file) }));
-    const { image, notes, warnings } = await pack(given, options);
+    const { image } = await pack(given, options);
     assert.deepEqual(Buffer.from(image), readFileSync(packed));
-    assert.ok(Array.isArray(notes) && Array.isArray(warnings));
-    await Tidegate.load(image);
   });
 }
 
@@ -177,13 +175,20 @@ test("the importer refuses with the text of tidegate pack, and survives damaged 
   assert.equal(numeric, "f32");
   assert.ok(notes.some((note) => note.includes("integers need calibration data")));
   const keras = read("tests/frameworks/keras3/keywords_conv1d.keras");
+  // A reason is told, and the importer does not stop. Some bytes of a zip archive may change without an effect.
+  const isTold = ({ message }) => message.startsWith("damaged.keras: ") && !message.includes("the importer stopped");
+  let refused = 0;
   for (let at = 0; at < keras.bytes.length; at += Math.ceil(keras.bytes.length / 40)) {
-    const damaged = Uint8Array.from(keras.bytes);
-    damaged[at] ^= 0x55;
-    await pack([{ name: "damaged.keras", bytes: damaged }]).catch((error) => assert.match(error.message, /damaged.keras/));
-    const cut = pack([{ name: "cut.keras", bytes: keras.bytes.subarray(0, at) }]);
-    await assert.rejects(cut, /cut.keras/);
+    const changed = Uint8Array.from(keras.bytes);
+    changed[at] ^= 0x55;
+    const error = await pack([{ name: "damaged.keras", bytes: changed }]).catch((error) => error);
+    if (error instanceof Error) {
+      assert.ok(isTold(error), error.message);
+      refused += 1;
+    }
+    await assert.rejects(pack([{ name: "damaged.keras", bytes: keras.bytes.subarray(0, at) }]), isTold);
   }
+  assert.ok(refused >= 20, `${refused} of 40`);
 });
 
 test("npm pack makes a package that another project installs and runs", () => {
@@ -194,7 +199,9 @@ test("npm pack makes a package that another project installs and runs", () => {
   npm("install", "--offline", "--no-audit", "--no-fund", "--silent", join(folder, packed));
   const files = readdirSync(join(folder, "node_modules/tidegate"));
   const expected = ["README.md", "tidegate.js", "tidegate.d.ts", "worklet.js", "worklet.d.ts", "processor.js"];
-  for (const file of [...expected, "importer.js", "importer-worker.js", "importer.d.ts", "compile.js", "importer.wasm", "tidegate-simd128.wasm", "tidegate.wasm", "LICENSE-MIT", "LICENSE-APACHE"]) {
+  const importer = ["importer.js", "importer-worker.js", "importer.d.ts", "compile.js", "importer.wasm"];
+  const runtimes = ["tidegate-simd128.wasm", "tidegate.wasm"];
+  for (const file of [...expected, ...importer, ...runtimes, "LICENSE-MIT", "LICENSE-APACHE"]) {
     assert.ok(files.includes(file), file);
   }
   const script = `import { Tidegate } from "tidegate"; import { readFileSync } from "node:fs";

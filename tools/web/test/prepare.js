@@ -80,7 +80,7 @@ function argumentsOf(options, [, beside]) {
 }
 const imports = IMPORTS.map(([name, files, options], index) => {
   const image = join(BUILT, `import_${index}.tgi`);
-  // The command line reads a wake word from its description, and both from it.
+  // The command line is given the description of a wake word, which names its model.
   const isWakeWord = name.startsWith("wake word");
   const given = isWakeWord ? [files[1]] : [files[0], "--labels", "none", ...argumentsOf(options, files)];
   tidegate("pack", ...given, "-o", image);

@@ -134,6 +134,9 @@ fn measure_code(machine: &'static Machine, core: &mut Core) -> Result<(), Failur
             .or_default()
             .extend(program.named(&[&format!("3zoo12detected_{type_name}")]));
     }
+    if let Some((name, _)) = roots.iter().find(|(_, symbols)| symbols.is_empty()) {
+        return Err(format!("{PROGRAM} has no function for the code of {name}"));
+    }
     for (line, network) in printed.lines().zip(list.lines()) {
         let numbers: Vec<&str> = line.split(' ').collect();
         let words: Vec<&str> = network.split(' ').collect();

@@ -10,6 +10,7 @@ use tidegate_model::budget::TooCostly;
 use tidegate_model::canonical::{self, MAX_SIZE};
 use tidegate_model::load::{self, ImageBuffer, Labels, LoadError, Settings};
 use tidegate_model::packing;
+use tidegate_model::quantize::StandIn;
 
 use super::{Failure, print_notes};
 use tidegate_model::sound::schedule_text;
@@ -183,7 +184,7 @@ impl ModelArgs {
         print_notes(file, &loaded);
         let model = loaded.model;
         let numeric = self.numeric.unwrap_or_else(|| model.architecture.numeric_or(usual));
-        if self.numeric.is_none() && numeric.needs_ranges() && model.architecture.front_end.is_none() {
+        if self.numeric.is_none() && numeric.needs_ranges() && StandIn::of(&model) == StandIn::Noise {
             let (file, name) = (file.display(), numeric.name());
             eprintln!(
                 "note: {file}: shown in {name}, which pack and new give with --calibrate; --numeric f32 shows floats"

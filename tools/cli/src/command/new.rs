@@ -61,9 +61,10 @@ pub struct Args {
     json: JsonArg,
 }
 
-/// Stack that a program is assumed to need, and flash for its code. Only the linker checks the real sizes.
+/// Stack that a program is assumed to need, and flash for its code in Rust and in C. Only the linker checks the real sizes.
 const STACK: usize = 8 << 10;
 const CODE: usize = 56 << 10;
+const CODE_IN_C: usize = 32 << 10;
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let folder = PathBuf::from(&args.name);
@@ -87,7 +88,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Some(front_end) => StandIn::speech(front_end.settings().sample_rate),
         None => Vec::new(),
     };
-    let (flash, ram) = (image.bytes().len() + 2 * recording.len() + CODE, ram_bytes(&model) + STACK);
+    let code = if args.c { CODE_IN_C } else { CODE };
+    let (flash, ram) = (image.bytes().len() + 2 * recording.len() + code, ram_bytes(&model) + STACK);
     for (what, needed, given) in [("flash", flash, args.board.flash), ("RAM", ram, args.board.ram)] {
         if needed > given {
             let (needed, given) = (grouped(needed), grouped(given));
@@ -208,7 +210,7 @@ fn image(args: &Args) -> Result<(ImageBuffer, Option<Loaded>), Failure> {
     if args.numeric.is_none() && numeric == Numeric::F32 {
         let name = file.display();
         eprintln!(
-            "note: {name}: in f32, since nothing says which values its input has; for integers, give --calibrate"
+            "note: {name}: in f32, because neither --calibrate nor --numeric is given; --calibrate DATA gives integers"
         );
     }
     if args.calibrate.is_some() {

@@ -109,11 +109,11 @@ fn layout() -> impl TypedValueParser<Value = Layout> {
     let help = ["For every build", "Cortex-M0 and M0+", "Cortex-M4, M7 and M33 (DSP extension)", "Cortex-M55 (Helium)"];
     let values = Layout::ALL.iter().zip(help).map(|(layout, help)| {
         let others =
-            CORES.iter().filter(|core| core.layout() == *layout && core.name != layout.name()).map(|core| core.name);
+            CORES.iter().filter(|core| core.layout == *layout && core.name != layout.name()).map(|core| core.name);
         PossibleValue::new(layout.name()).help(help).aliases(others)
     });
     let named = |name: String| {
-        let of_core = CORES.iter().find(|core| core.name == name).map(|core| core.layout());
+        let of_core = CORES.iter().find(|core| core.name == name).map(|core| core.layout);
         Layout::ALL.into_iter().find(|layout| layout.name() == name).or(of_core)
     };
     PossibleValuesParser::new(values).map(move |name| named(name).expect("a possible value"))

@@ -116,6 +116,20 @@ fn the_page_of_updates_runs() {
     );
 }
 
+/// The program on the page takes the image that the commands on the page sign: for its product, and with a self-test.
+#[test]
+fn the_page_of_updates_signs_what_its_program_takes() {
+    let page = fs::read_to_string(shipped("../docs/update.md")).unwrap();
+    let line =
+        |part: &str| page.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: is missing"));
+    let tested = line("--self-test ").split(' ').find(|word| word.ends_with(".tgi")).unwrap();
+    let product = page.split(".product = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    let digits: String = product.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let sign = line("tidegate sign ");
+    assert!(sign.starts_with(&format!("tidegate sign {tested} ")), "{sign}");
+    assert!(digits.len() == 32 && sign.contains(&format!(" --product {digits} ")), "{sign}: {product} is {digits}");
+}
+
 #[test]
 fn the_page_of_pytorch_runs() {
     runs(

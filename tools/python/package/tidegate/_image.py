@@ -212,7 +212,7 @@ class Image:
         >>> model.pack("i8x16", calibrate=x).verify(model, x).snr_db > 30
         True
         """
-        if not hasattr(model, "architecture"):
+        if not isinstance(getattr(model, "_native", None), _native.Model):
             raise Error("verify takes a tidegate.Model: give tidegate.import_model(model, sample=x)")
         result, curves = _native.verify(self._native, model._native, data(x))
         return Verification(curves=dict(curves), **json.loads(result))

@@ -226,6 +226,8 @@ class _Walk:
             return self.final(value)
         if isinstance(value, Recurrent) and self.layer(value.layer)["class"] in CELLS:
             return Signal(value.layer, value.axes)
+        if isinstance(value, (Extent, Zeros)):
+            raise Error(f"zeros and sizes are supported only as the state of a recurrent layer; {ADVICE}")
         raise Error(f"the states of {_of(value)!r} are used in a way that is not supported; {ADVICE}")
 
     def layer(self, name: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ use tidegate::{Layout, Numeric};
 use tidegate_model::load::{Labels, Settings};
 use tidegate_model::packing::Packing;
 
-/// The options of `tidegate pack` that name no file. `docs/running.md` and `tidegate pack --help` explain them.
+/// The options of `tidegate pack` that name no file. `tidegate pack --help` explains them.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Options {

@@ -24,7 +24,7 @@ const RISCV: &str = r#"riscv-rt = { version = "0.18", features = ["memory", "sin
 const ARM_SECTIONS: &str = r#"cortex-m = { version = "0.7.7", features = ["critical-section-single-core"] }"#;
 const RISCV_SECTIONS: &str = r#"riscv = { version = "0.16", features = ["critical-section-single-hart"] }"#;
 
-/// What flashes a board of embassy.
+/// The program that flashes a board of embassy, and its hardware.
 const PROBE: &str = "probe-rs (<https://probe.rs>) with a debug probe, connected to\nSWDIO, SWCLK and ground";
 
 impl Project<'_> {
