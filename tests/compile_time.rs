@@ -140,7 +140,7 @@ fn the_compile_error_of_a_bad_image_says_why() {
             ("flipped.tgi", &flipped, Some("the image is damaged: its checksum (CRC-32) is ")),
             ("text.tgi", b"hello, world", Some("this is not a flash image: it begins with the bytes 68 65 6c 6c")),
             ("version.tgi", &edited(4, &[9]), Some("the image has format version 9, and this build reads version 1")),
-            ("short.tgi", &TINY[..100], Some("the image ends too soon: 1952 bytes are needed from byte 0 on")),
+            ("short.tgi", &TINY[..100], Some("the image ends too soon: it should have 1952 bytes")),
             ("layout.tgi", &edited(14, &[77]), Some("this build does not know layout code 77")),
         ],
         None,

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use safetensors::SafeTensors;
 use serde_json::{Value as Json, json};
 use tidegate::{Layout, Numeric, State};
+use tidegate_model::cadence::steps_per_output;
 use tidegate_model::canonical::{Canonical, Tensor};
 use tidegate_model::data::read_tensors;
 use tidegate_model::error::ImportError;
@@ -219,7 +220,7 @@ fn ports<'a>(tensors: &'a BTreeMap<String, Tensor>, name: &str) -> Vec<&'a Tenso
     names.map_while(|name| tensors.get(&name)).collect()
 }
 
-/// All outputs of each port for a sequence, concatenated.
+/// All outputs of each port for a sequence, concatenated. They come as often as [`steps_per_output`] says.
 fn outputs(image: &AlignedBytes, inputs: &[&Tensor]) -> Result<Vec<Vec<f32>>, String> {
     let model = image.model();
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
@@ -231,11 +232,13 @@ fn outputs(image: &AlignedBytes, inputs: &[&Tensor]) -> Result<Vec<Vec<f32>>, St
     }
     let sizes: Vec<usize> = model.outputs().map(|port| port.size).collect();
     let mut all = vec![Vec::new(); sizes.len()];
+    let mut last = None;
     for step in 0..=inputs[0].shape[0] {
         let mut y: Vec<Vec<f32>> = sizes.iter().map(|&size| vec![0.0; size]).collect();
         let mut slices: Vec<&mut [f32]> = y.iter_mut().map(Vec::as_mut_slice).collect();
         let row = |(input, &size): (&&Tensor, &usize)| input.data.chunks(size).nth(step).map(<[f32]>::to_vec);
         let rows: Option<Vec<Vec<f32>>> = inputs.iter().zip(&takes).map(row).collect();
+        let is_end = rows.is_none();
         let done = match rows {
             Some(rows) => {
                 let rows: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
@@ -246,6 +249,10 @@ fn outputs(image: &AlignedBytes, inputs: &[&Tensor]) -> Result<Vec<Vec<f32>>, St
         if done.expect("every length is right").has_output() {
             for (port, y) in all.iter_mut().zip(y) {
                 port.extend(y);
+            }
+            let passed = last.replace(step).map(|last| step - last);
+            if passed.is_some_and(|passed| !is_end && passed != steps_per_output(&model)) {
+                return Err(format!("an output after {passed:?} steps, not {}", steps_per_output(&model)));
             }
         }
     }

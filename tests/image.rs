@@ -327,7 +327,7 @@ fn errors_read_as_sentences_with_their_numbers() {
         "node 3: the slot of 5 elements at 40 is outside the arena, in use, or not written before it is read"
     );
     let error = ImageError::Truncated { offset: 0, needed: 32 };
-    assert_eq!(error.to_string(), "the image ends too soon: 32 bytes are needed from byte 0 on");
+    assert_eq!(error.to_string(), "the image ends too soon: it should have 32 bytes");
 }
 
 #[test]

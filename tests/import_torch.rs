@@ -240,6 +240,27 @@ fn a_linear_layer_that_fits_before_and_after_the_recurrent_one_is_asked_for() {
 }
 
 #[test]
+fn a_draft_has_its_layers_in_an_order_that_their_sizes_fit() {
+    // In the order of the alphabet, as in a safetensors file.
+    let tensors = dict(&[
+        ("emb.weight", &[9, 6]),
+        ("head.bias", &[1]),
+        ("head.weight", &[1, 2]),
+        ("norm.bias", &[2]),
+        ("norm.weight", &[2]),
+        ("proj.bias", &[4]),
+        ("proj.weight", &[4, 6]),
+        ("rnn.weight_hh_l0", &[6, 2]),
+        ("rnn.weight_ih_l0", &[6, 4]),
+    ]);
+    let Err(ImportError::NeedsArchitecture { draft, .. }) = import(&tensors, &ALONE) else { panic!("norm has no eps") };
+    let description: Description = serde_json::from_str(&draft).unwrap();
+    let names: Vec<&str> = description.layers.iter().map(|layer| layer.name.as_str()).collect();
+    assert_eq!(names, ["emb", "proj", "rnn", "norm", "head"]);
+    import(&tensors, &described(&draft)).unwrap();
+}
+
+#[test]
 fn a_flattened_output_in_another_order_than_pytorch_s_is_refused() {
     let layers = r#"[{"name": "flat", "class": "Flatten", "args": {"start_dim": 2, "channels_first": true}}, {"name": "end", "class": "Tanh"}]"#;
     let given = format!(r#"{{"inputs": [{{"name": "x", "size": [3, 2]}}], "layers": {layers}}}"#);

@@ -235,10 +235,10 @@ impl Model<'_> {
     /// Restores a state that [`State::save`] wrote. On an error the state is unchanged.
     ///
     /// # Errors
-    /// If `state` is another model's, or if `bytes` are damaged, were saved by another model, numeric, layout, schedule
-    /// or version, or have padding that is not zero: a state has one encoding.
+    /// If `state` is another model's, or if `bytes` are damaged, were saved by another image, schedule or version, or have
+    /// padding that is not zero: a state has one encoding.
     pub fn restore(&self, state: &mut State<'_>, bytes: &[u8]) -> Result<(), RestoreError> {
-        self.check_owner(state.owner, state.words.len()).map_err(|_| RestoreError::OtherModel)?;
+        self.check_owner(state.owner, state.words.len()).map_err(|_| RestoreError::OtherState)?;
         let saved = state.words_of(bytes)?;
         self.check_padding(saved.get(1..).unwrap_or_default())?;
         for (word, quad) in state.words.iter_mut().zip(saved) {
@@ -272,10 +272,13 @@ impl Model<'_> {
 pub enum RestoreError {
     /// The bytes do not start with the header of a saved state.
     NotAState,
-    /// The state was saved by another model.
+    /// The state was saved by another image: by another model, or by this one in another numeric, layout or schedule.
     OtherModel,
-    /// The model id is the same, but numeric, layout, schedule or the version of the format differ.
+    /// The state was saved by this image, but after [`Model::with_schedule`] or [`Model::endless`], or in another version of
+    /// the format.
     OtherForm,
+    /// The state to restore into belongs to another model.
+    OtherState,
     /// The bytes end before a saved state of this model does. Lengths are in bytes.
     Truncated { needed: usize, given: usize },
     /// The state has been damaged since it was saved: the checksum stored with it is not that of the bytes.
@@ -288,8 +291,9 @@ impl fmt::Display for RestoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::NotAState => write!(f, "not a saved state"),
-            Self::OtherModel => write!(f, "another model saved this state"),
-            Self::OtherForm => write!(f, "saved in another numeric, layout, schedule or version"),
+            Self::OtherModel => write!(f, "saved by another model, or by this one packed otherwise"),
+            Self::OtherForm => write!(f, "saved with another schedule, or in another version of the format"),
+            Self::OtherState => write!(f, "the state to restore into belongs to another model"),
             Self::Truncated { needed, given } => {
                 write!(f, "{given} bytes given, but a state of this model has {needed}")
             }

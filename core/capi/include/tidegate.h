@@ -3,7 +3,10 @@
  *
  * Rules of every call
  * - It returns a tidegate_status, TIDEGATE_OK on success, and writes results through pointers. With any other status
- *   no result is written.
+ *   no result is written, and the object of a _parse or _init that failed is uninitialized.
+ * - Every call may return the statuses 1 to 10. Of the others, 16 to 23 are those of _parse, 32 to 39 those of an _init or a
+ *   step that does not suit the model, 36 and 48 to 53 those of tidegate_state_restore, and 64 to 102 those of
+ *   tidegate_update.h.
  * - Every pointer must point to what its type and length say, for the whole call. Null, misaligned, overlapping and
  *   wrapping buffers and uninitialized objects are refused; a buffer that is written may not overlap the image either.
  *   Nobody can check whether the memory really exists.
@@ -107,9 +110,9 @@ enum tidegate_status
   TIDEGATE_IMAGE_CHANGED = 39,
   // The bytes do not start with the header of a saved state.
   TIDEGATE_NOT_A_STATE = 48,
-  // The state was saved by another model.
+  // The state was saved by another image: by another model, or by this one in another numeric, layout or schedule.
   TIDEGATE_SAVED_BY_OTHER_MODEL = 49,
-  // The state was saved by the same model in another numeric, layout, schedule or version.
+  // The state was saved by this image in another version of the format.
   TIDEGATE_SAVED_OTHERWISE = 50,
   // The saved state is truncated.
   TIDEGATE_SAVED_TRUNCATED = 51,
@@ -431,8 +434,8 @@ tidegate_status tidegate_state_save(const struct tidegate_state *state,
                                     uint8_t *bytes,
                                     size_t bytes_len);
 
-// Restores a state of `model` that tidegate_state_save wrote. Damaged bytes, those of another model, and padding that
-// is not zero are refused; the state is then unchanged.
+// Restores a state of `model` that tidegate_state_save wrote. `state` is a state of `model` that was initialized. Damaged
+// bytes, those of another image, and padding that is not zero are refused; the state is then unchanged.
 tidegate_status tidegate_state_restore(struct tidegate_state *state,
                                        const struct tidegate_model *model,
                                        const uint8_t *bytes,

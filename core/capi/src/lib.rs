@@ -217,8 +217,8 @@ pub unsafe extern "C" fn tidegate_state_save(
     call(|word| object::save(word, state, (bytes, bytes_len)))
 }
 
-/// Restores a state of `model` that tidegate_state_save wrote. Damaged bytes, those of another model, and padding that
-/// is not zero are refused; the state is then unchanged.
+/// Restores a state of `model` that tidegate_state_save wrote. `state` is a state of `model` that was initialized. Damaged
+/// bytes, those of another image, and padding that is not zero are refused; the state is then unchanged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_state_restore(
     state: *mut tidegate_state,

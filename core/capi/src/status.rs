@@ -68,9 +68,9 @@ pub enum tidegate_status {
 
     /// The bytes do not start with the header of a saved state.
     TIDEGATE_NOT_A_STATE = 48,
-    /// The state was saved by another model.
+    /// The state was saved by another image: by another model, or by this one in another numeric, layout or schedule.
     TIDEGATE_SAVED_BY_OTHER_MODEL = 49,
-    /// The state was saved by the same model in another numeric, layout, schedule or version.
+    /// The state was saved by this image in another version of the format.
     TIDEGATE_SAVED_OTHERWISE = 50,
     /// The saved state is truncated.
     TIDEGATE_SAVED_TRUNCATED = 51,
@@ -221,6 +221,7 @@ impl From<RestoreError> for tidegate_status {
         match error {
             RestoreError::NotAState => TIDEGATE_NOT_A_STATE,
             RestoreError::OtherModel => TIDEGATE_SAVED_BY_OTHER_MODEL,
+            RestoreError::OtherState => TIDEGATE_OTHER_STATE,
             RestoreError::OtherForm => TIDEGATE_SAVED_OTHERWISE,
             RestoreError::Truncated { .. } => TIDEGATE_SAVED_TRUNCATED,
             RestoreError::Damaged { .. } => TIDEGATE_SAVED_DAMAGED,

@@ -247,7 +247,7 @@ static void saved_states(struct spotter *s, struct spotter *other)
     GIVES(TIDEGATE_SAVED_DAMAGED, tidegate_state_restore(&s->state, &s->model, s->saved, s->info.saved_bytes));
     s->saved[s->info.saved_bytes - 1] ^= 1;
     GIVES(TIDEGATE_SAVED_BY_OTHER_MODEL, tidegate_state_restore(&other->state, &other->model, s->saved, s->info.saved_bytes));
-    GIVES(TIDEGATE_SAVED_BY_OTHER_MODEL, tidegate_state_restore(&s->state, &other->model, s->saved, s->info.saved_bytes));
+    GIVES(TIDEGATE_OTHER_STATE, tidegate_state_restore(&s->state, &other->model, s->saved, s->info.saved_bytes));
     GIVES(TIDEGATE_NULL, tidegate_state_restore(&s->state, NULL, s->saved, s->info.saved_bytes));
     GIVES(TIDEGATE_OVERLAP, tidegate_state_restore(&s->state, &s->model, (uint8_t *)&s->state, s->info.saved_bytes));
     GIVES(TIDEGATE_TOO_SHORT, tidegate_state_save(&s->state, s->saved, s->info.saved_bytes - 1));

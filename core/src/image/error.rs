@@ -107,8 +107,11 @@ impl ImageError {
     pub(crate) const fn text(&self) -> Text {
         let text = Text::NEW;
         match *self {
+            Self::Truncated { offset: 0, needed } => {
+                text.with("the image ends too soon: it should have {} bytes", &[needed])
+            }
             Self::Truncated { offset, needed } => {
-                text.with("the image ends too soon: {} bytes are needed from byte {} on", &[needed, offset])
+                text.with("the image ends too soon: it should have {} bytes from byte {} on", &[needed, offset])
             }
             Self::BadMagic { found } => {
                 text.text("this is not a flash image: it begins with the bytes ").hex_bytes(found)

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use tidegate::Model;
 
+use crate::cadence::steps_per_output;
+
 /// Writes sizes, labels and the declaration of the image, all prefixed with the name of the image.
 pub fn header(name: &str, model: &Model<'_>, image_bytes: usize) -> String {
     let lower = identifier(name);
@@ -16,6 +18,7 @@ pub fn header(name: &str, model: &Model<'_>, image_bytes: usize) -> String {
     size("SAVED_BYTES", model.saved_bytes());
     size("INPUT_SIZE", model.input_size());
     size("OUTPUT_SIZE", model.output_size());
+    size("STEPS_PER_OUTPUT", steps_per_output(model));
     if let Some(front_end) = model.front_end() {
         size("FRONT_END_WORDS", front_end.memory_words());
         size("SAMPLE_RATE", front_end.settings().sample_rate as usize);

@@ -10,6 +10,8 @@ use tidegate::internals::cell::{OTHER, UNIT_SCALES};
 use tidegate::internals::node::Node;
 use tidegate::{Model, Schedule};
 
+use crate::cadence::extent;
+
 /// Number of terms of a cost.
 pub const TERMS: usize = 6;
 /// What each term counts in a layer: the layer itself, rows of a step or pixels, outputs, activations, moved elements, bytes
@@ -108,11 +110,6 @@ pub fn terms(node: &Node<'_>) -> Terms {
     let pixels: usize = ["out_height", "out_width", "rows"].into_iter().filter_map(|name| extent(node, name)).product();
     let outputs = rows * node.output_size as f64;
     [1.0, rows * pixels as f64, outputs, work.curves as f64, work.moves as f64, work.bytes as f64]
-}
-
-fn extent(node: &Node<'_>, name: &str) -> Option<usize> {
-    let index = node.spec().extents.iter().position(|spec| spec.name == name)?;
-    Some(node.extent(index))
 }
 
 /// The kind of a front end, as far as its cost depends on it.

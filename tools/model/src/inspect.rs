@@ -8,6 +8,7 @@ use tidegate::{Model, Port};
 #[cfg(feature = "sign")]
 use tidegate_update::Signed;
 
+use crate::cadence::steps_per_output;
 use crate::canonical;
 #[cfg(feature = "sign")]
 use crate::sign::hex;
@@ -138,6 +139,7 @@ pub fn to_json(model: &Model<'_>, image: &[u8]) -> Value {
         "front_end": front_end,
         "front_end_scale": model.front_end().and_then(Mfcc::scale),
         "schedule": schedule_json(model.schedule()),
+        "steps_per_output": steps_per_output(model),
         "detector": detector,
     })
 }

@@ -9,6 +9,7 @@ pub mod backend;
 pub mod batch;
 pub mod budget;
 mod buffer;
+pub mod cadence;
 pub mod calibrate;
 pub mod canonical;
 pub mod compare;

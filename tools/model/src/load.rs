@@ -103,6 +103,17 @@ impl Settings {
         let given = [("--schedule", self.schedule.is_some()), ("--front-end", self.front_end.is_some())];
         given.iter().any(|(option, given)| *given && assumption.option.starts_with(option))
     }
+
+    /// Refuses numbers that are out of range, whatever the model.
+    fn check(&self, path: &Path) -> Result<(), LoadError> {
+        if let Some(window) = self.window.filter(|window| !(1..=MAX_SIZE).contains(window)) {
+            return setting(path, format!("--window is {window}, but must be 1 to {MAX_SIZE}"));
+        }
+        if let Some(threshold) = self.threshold.filter(|threshold| !(0.0..=1.0).contains(threshold)) {
+            return setting(path, format!("--threshold is {threshold}, but must be 0 to 1"));
+        }
+        Ok(())
+    }
 }
 
 /// Loads and checks the image in `path`, or the image of the model in `path`.
@@ -224,6 +235,7 @@ impl Loaded {
 /// # Errors
 /// If the file is not a supported model, or a setting does not fit it.
 pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> {
+    settings.check(path)?;
     let index = index_of(path);
     let path = index.as_deref().unwrap_or(path);
     if is_image(path)? {
@@ -251,6 +263,7 @@ pub fn canonical_bytes(
     settings: &Settings,
 ) -> Result<Loaded, LoadError> {
     let path = Path::new(name);
+    settings.check(path)?;
     if bytes.starts_with(&MAGIC_BYTES) {
         return setting(path, "is a flash image already; give the model that it was packed from");
     }

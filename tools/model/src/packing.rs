@@ -259,7 +259,7 @@ pub fn only_for_integers(option: &str, numeric: Numeric) -> String {
     if numeric.is_integer() {
         format!("{option}: the model already has integers: give --numeric i8x16 to quantize it again")
     } else {
-        format!("{option}: is only for integers, not for {}: leave --numeric out", numeric.name())
+        format!("{option}: is only for integers, not for {}: leave {option} or --numeric out", numeric.name())
     }
 }
 

@@ -32,7 +32,11 @@ pub fn schedule_text(schedule: Schedule) -> String {
     match schedule {
         Schedule::Endless => "endless".to_owned(),
         Schedule::Windows { frames, every } => {
-            format!("windows of {frames} frames every {every}, {} states in turn", schedule.states())
+            let states = match schedule.states() {
+                1 => "1 state".to_owned(),
+                states => format!("{states} states in turn"),
+            };
+            format!("windows of {frames} frames every {every}, {states}")
         }
     }
 }

@@ -1,6 +1,7 @@
 """Images, models, and what they say about themselves."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,23 @@ def test_one_call_packs_a_file(tmp_path):
     image = tidegate.pack(ASSETS / "hello_edge" / "GRU_S.pb", path, numeric="f16", schedule="endless", threshold=0.5)
     assert path.read_bytes() == image.to_bytes() and image.schedule == "endless"
     assert image.inspect()["detector"]["labels"][2]["threshold"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ({"window": 0}, "--window is 0, but must be 1 to 1048576"),
+        ({"window": -1}, "window is -1, but must be a number that is not negative"),
+        ({"window": 10**7}, "--window is 10000000, but must be 1 to 1048576"),
+        ({"mean_of": 0}, "its mean_of is 0, but must be 1 to 256"),
+        ({"threshold": 2.0}, "--threshold is 2, but must be 0 to 1"),
+        ({"threshold": float("nan")}, "--threshold is NaN, but must be 0 to 1"),
+        ({"refractory_ms": 2**40}, "refractory_ms is 1099511627776, but must be"),
+    ],
+)
+def test_settings_out_of_range_are_refused(setting, reason):
+    with pytest.raises(tidegate.Error, match=re.escape(reason)):
+        tidegate.import_model(ASSETS / "hello_edge" / "GRU_S.pb", **setting)
 
 
 def test_a_canonical_model_is_saved_and_read_again(tmp_path):

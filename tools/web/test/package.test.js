@@ -171,6 +171,8 @@ test("the importer refuses with the text of tidegate pack, and survives damaged 
   await assert.rejects(pack([silero], { shapes: {} }), /unknown field `shapes`/);
   await assert.rejects(pack([silero], { calibrate: "x.npy" }), /a browser does not have/);
   await assert.rejects(pack([]), /give a model/);
+  await assert.rejects(pack([silero], { window: 0 }), /--window is 0, but must be 1 to 1048576/);
+  await assert.rejects(pack([silero], { threshold: 2 }), /--threshold is 2, but must be 0 to 1/);
   const { numeric, notes } = await pack([silero], { shape: { input: [1, 576] } });
   assert.equal(numeric, "f32");
   assert.ok(notes.some((note) => note.includes("integers need calibration data")));

@@ -118,7 +118,7 @@ enum Task {
         /// Every board of QEMU, also with tasks
         #[arg(long)]
         every: bool,
-        /// Compile the projects for other boards instead
+        /// Link the projects for other boards instead
         #[arg(long, conflicts_with = "every")]
         boards: bool,
     },

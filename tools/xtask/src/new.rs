@@ -1,10 +1,13 @@
 //! The projects of `tidegate new`: those for QEMU are built and run by the commands that a user types, within the time that
-//! the documentation states; those for boards are compiled.
+//! the documentation states; those for boards are linked.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use object::{Object, ObjectSegment};
+use serde_json::Value;
 
 use crate::shell::{self, step};
 use crate::{Failure, boards, firmware, install};
@@ -29,19 +32,40 @@ fn folder() -> PathBuf {
     firmware::workspace_target_dir().join("new")
 }
 
-/// Writes a project named `kws` into an empty folder, and returns its folder.
-fn write(at: &str, model: &str, board: &str, options: &[&str]) -> Result<PathBuf, Failure> {
+/// A project that `tidegate new` has written.
+struct Project {
+    folder: PathBuf,
+    /// The flash that it should need.
+    flash_bytes: u64,
+}
+
+impl Project {
+    /// Fails if the program in `elf` has more flash than `tidegate new` told.
+    fn fits(&self, elf: &Path) -> Result<(), Failure> {
+        let bytes = fs::read(elf).map_err(shell::about(elf))?;
+        let object = object::File::parse(bytes.as_slice()).map_err(shell::about(elf))?;
+        let bytes: u64 = object.segments().map(|segment| segment.file_range().1).sum();
+        let told = self.flash_bytes;
+        if (1..=told).contains(&bytes) {
+            return Ok(());
+        }
+        Err(shell::about(elf)(format!("has {bytes} bytes of flash, but tidegate new says {told}")))
+    }
+}
+
+/// Writes a project named `kws` into an empty folder.
+fn write(at: &str, model: &str, board: &str, options: &[&str]) -> Result<Project, Failure> {
     let at = folder().join(at);
     let _ = fs::remove_dir_all(&at);
     fs::create_dir_all(&at).map_err(shell::about(&at))?;
     let mut new = Command::new(firmware::workspace_target_dir().join("release/tidegate"));
     new.current_dir(&at)
-        .args(["new", "kws", "--for", board])
+        .args(["new", "kws", "--json", "--for", board])
         .args(options)
         .arg("--model")
         .arg(shell::root().join(model));
-    shell::output_within(new, LIMIT)?;
-    Ok(at.join("kws"))
+    let told: Value = serde_json::from_str(&shell::output_within(new, LIMIT)?).map_err(shell::about(&at))?;
+    Ok(Project { folder: at.join("kws"), flash_bytes: told["flash_bytes"].as_u64().unwrap_or_default() })
 }
 
 /// A program in the folder of a project, without the settings of this process's cargo.
@@ -80,18 +104,23 @@ fn outputs(printed: &str) -> Result<Vec<String>, Failure> {
 
 /// The three commands from a model to its outputs in QEMU, within [`LIMIT`]. Returns the outputs.
 fn three_commands(board: &str, model: &str, options: &[&str], run: &[&str]) -> Result<Vec<String>, Failure> {
+    commands(board, model, options, run).map(|(_, outputs)| outputs)
+}
+
+/// [`three_commands`], and the project.
+fn commands(board: &str, model: &str, options: &[&str], run: &[&str]) -> Result<(Project, Vec<String>), Failure> {
     let kind = if model == MODEL { "" } else { "_sound" };
     let what = [&[board, kind], options].concat().concat();
     step(&format!("three commands for {what}"), || {
         let start = Instant::now();
         let project = write(&what, model, board, options)?;
         let [name, arguments @ ..] = run else { return Err("no command".to_owned()) };
-        let printed = quietly(program(name, &project, arguments))?;
+        let printed = quietly(program(name, &project.folder, arguments))?;
         let taken = start.elapsed();
         if taken > LIMIT {
             return Err(format!("they took {:.0} s, more than {} s", taken.as_secs_f64(), LIMIT.as_secs()));
         }
-        outputs(&printed)
+        Ok((project, outputs(&printed)?))
     })
 }
 
@@ -136,13 +165,15 @@ fn qemu(boards: &[&str]) -> Result<(), Failure> {
     install::cmake()?;
     let mut first = None;
     for board in boards {
-        let rust = three_commands(board, MODEL, &[], &["cargo", "run"])?;
-        let project = folder().join(board).join("kws");
-        let printed = quietly(program("cargo", &project, &["test"]))?;
+        let (project, rust) = commands(board, MODEL, &[], &["cargo", "run"])?;
+        project.fits(&in_rust(&project.folder)?)?;
+        let printed = quietly(program("cargo", &project.folder, &["test"]))?;
         if !printed.contains("values of host and device have the same bits") {
             return Err(format!("the test of {board} compared nothing:\n{printed}"));
         }
-        let c = three_commands(board, MODEL, &["--c"], &C)?;
+        let (project, c) = commands(board, MODEL, &["--c"], &C)?;
+        project.fits(&project.folder.join("build/kws.elf"))?;
+        refuses_another_header(&project)?;
         let first = first.get_or_insert_with(|| rust.clone());
         if rust != *first || c != *first {
             return Err(format!("{board} prints {rust:?} and, in C, {c:?}; the first board {first:?}"));
@@ -151,7 +182,28 @@ fn qemu(boards: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Compiles the project of every other board, with a front end and without.
+/// The program that `cargo run` has built.
+fn in_rust(project: &Path) -> Result<PathBuf, Failure> {
+    let target = project.join("target");
+    let entries = fs::read_dir(&target).map_err(shell::about(&target))?;
+    let built = entries.flatten().map(|entry| entry.path().join("debug/kws")).find(|elf| elf.is_file());
+    built.ok_or_else(|| shell::about(&target)("has no program"))
+}
+
+/// A new image with the header of the old one is refused, with the command that writes the header.
+fn refuses_another_header(project: &Project) -> Result<(), Failure> {
+    let model = project.folder.join("model.tgi");
+    fs::copy(shell::root().join(SOUND_M4), &model).map_err(shell::about(&model))?;
+    let build = program("cmake", &project.folder, &["--build", "build"]).output().map_err(shell::about(&model))?;
+    // CMake breaks lines.
+    let told = String::from_utf8_lossy(&build.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    match !build.status.success() && told.contains("tidegate inspect model.tgi --c-header model.h") {
+        true => Ok(()),
+        false => Err(shell::about(&model)(format!("has another header, but CMake says {told}"))),
+    }
+}
+
+/// Links the project of every other board, with a front end and without.
 pub fn boards() -> Result<(), Failure> {
     install::targets()?;
     install::esp()?;
@@ -159,9 +211,9 @@ pub fn boards() -> Result<(), Failure> {
         for (kind, model) in [("features", MODEL), ("sound", sound)] {
             step(&format!("{board}, {kind}"), || {
                 let project = write("board", model, board, &[])?;
-                let mut check = program("cargo", &project, &["check"]);
-                check.env("CARGO_TARGET_DIR", folder().join("target"));
-                quietly(check).map(drop)
+                let mut build = program("cargo", &project.folder, &["build", "--release"]);
+                build.env("CARGO_TARGET_DIR", folder().join("target"));
+                quietly(build).map(drop)
             })?;
         }
     }

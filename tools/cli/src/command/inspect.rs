@@ -8,6 +8,7 @@ use tidegate::front_end::Method;
 use tidegate::internals::node::Unroll;
 use tidegate::{Numeric, Port, Schedule};
 use tidegate_model::c_header;
+use tidegate_model::cadence::steps_per_output;
 use tidegate_model::data::one_line;
 use tidegate_model::inspect::{activations, extents, macs_per_step, named_nodes, options, params, ram_bytes, to_json};
 use tidegate_model::output::{Pending, prepare};
@@ -176,7 +177,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let features = format!("{kind}, {lower} to {upper} Hz{integer}");
         writeln!(out, "  hears    {rate} Hz, {window} samples{heard} every {stride}: {features}")?;
     }
-    writeln!(out, "  schedule {}", schedule_text(model.schedule()))?;
+    let every = match (model.schedule(), steps_per_output(&model)) {
+        (Schedule::Endless, steps) if steps > 1 => format!(", with an output every {steps} steps"),
+        _ => String::new(),
+    };
+    writeln!(out, "  schedule {}{every}", schedule_text(model.schedule()))?;
     if let Some(detector) = model.detector() {
         let thresholds: Vec<String> = (0..detector.label_count())
             .filter_map(|label| detector.label(label))

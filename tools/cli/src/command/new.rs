@@ -13,7 +13,7 @@ use serde_json::json;
 use tidegate::{DetectorSettings, Layout, Mfcc, Model, Numeric};
 use tidegate_model::canonical::Canonical;
 use tidegate_model::load::{self, ImageBuffer, Loaded};
-use tidegate_model::packing::{Measured, Packer, Packing, Source};
+use tidegate_model::packing::{Measured, Packer, Packing, Source, only_for_integers};
 use tidegate_model::quantize::{Ranges, StandIn, is_poor};
 use tidegate_tools::grouped;
 use tidegate_tools::progress::Bars;
@@ -85,8 +85,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let model = image.model()?;
     check_ports(&model, &args.model)?;
     let recording = match model.front_end() {
-        Some(front_end) => StandIn::speech(front_end.settings().sample_rate),
-        None => Vec::new(),
+        Some(front_end) if args.board.microphone(&model).is_none() => StandIn::speech(front_end.settings().sample_rate),
+        _ => Vec::new(),
     };
     let code = if args.c { CODE_IN_C } else { CODE };
     let (flash, ram) = (image.bytes().len() + 2 * recording.len() + code, ram_bytes(&model) + STACK);
@@ -214,10 +214,7 @@ fn image(args: &Args) -> Result<(ImageBuffer, Option<Loaded>), Failure> {
         );
     }
     if args.calibrate.is_some() {
-        return Err(Failure::new(format!(
-            "--calibrate: is only for integers, not for {}: leave --numeric out",
-            numeric.name()
-        )));
+        return Err(Failure::new(only_for_integers("--calibrate", numeric)));
     }
     Ok((load::packed_with(file, model, numeric, &Ranges::default(), layout)?, Some(loaded)))
 }

@@ -1,9 +1,10 @@
 //! nRF52840-DK: LED 1, and a PDM microphone with its clock at P0.26 and its data at P0.27.
 
-use embassy_executor::Spawner;
+use embassy_executor::{InterruptExecutor, Spawner};
 use embassy_nrf::gpio::{Level, Output, OutputDrive};
+use embassy_nrf::interrupt::{InterruptExt, Priority};
 use embassy_nrf::pdm::{self, Config, Frequency, Pdm, Ratio, SamplerState};
-use embassy_nrf::{bind_interrupts, peripherals};
+use embassy_nrf::{bind_interrupts, interrupt, peripherals};
 
 use crate::SAMPLES;
 use crate::network::{Block, SAMPLE_RATE};
@@ -14,14 +15,24 @@ bind_interrupts!(struct Interrupts {
     PDM => pdm::InterruptHandler<peripherals::PDM>;
 });
 
+/// Runs the task of the microphone, which interrupts the network.
+static HEARING: InterruptExecutor = InterruptExecutor::new();
+
+#[interrupt]
+unsafe fn EGU0_SWI0() {
+    // SAFETY: this is the interrupt that the executor was started with.
+    unsafe { HEARING.on_interrupt() }
+}
+
 /// Starts the chip and the microphone.
-pub fn start(spawner: Spawner) -> Output<'static> {
+pub fn start(_: Spawner) -> Output<'static> {
     let chip = embassy_nrf::init(embassy_nrf::config::Config::default());
     let mut config = Config::default();
     // 1.28 MHz / 80 = 16 kHz.
     (config.frequency, config.ratio) = (Frequency::_1280k, Ratio::Ratio80);
     let microphone = Pdm::new(chip.PDM, Interrupts, chip.P0_26, chip.P0_27, config);
-    spawner.spawn(defmt::unwrap!(hear(microphone)));
+    interrupt::EGU0_SWI0.set_priority(Priority::P6);
+    HEARING.start(interrupt::EGU0_SWI0).spawn(defmt::unwrap!(hear(microphone)));
     Output::new(chip.P0_13, Level::High, OutputDrive::Standard)
 }
 

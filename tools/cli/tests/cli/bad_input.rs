@@ -356,7 +356,7 @@ fn damaged_images_and_states_of_other_models_are_refused() {
     here.write("bad.state", &state);
     here.write("text.state", "a".repeat(700));
     for (file, reason) in [
-        ("lstm.state", "another model saved this state"),
+        ("lstm.state", "saved by another model, or by this one packed otherwise"),
         ("bad.state", "damaged: checksum"),
         ("text.state", "not a saved state"),
     ] {

@@ -113,7 +113,8 @@ fn the_longest_step_is_told_and_warned_of() {
     let inspect = ["inspect", &file, "--numeric", "f32", "--for", "cortex-m0plus", "--mhz", "48", "--every", "10"];
     let done = here.run(&inspect);
     let (text, told) = (String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap());
-    for part in [" instructions a step on average", " instructions in the longest step", " ms in the longest step"] {
+    let of_steps = [" instructions a step on average", " instructions in the longest step", " ms in the longest step"];
+    for part in of_steps.into_iter().chain(["schedule endless, with an output every 14 steps"]) {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(told.contains("warning: ") && told.contains("more than the 10.0 ms between steps"), "{told}");

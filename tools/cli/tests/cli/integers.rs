@@ -161,7 +161,7 @@ fn bad_calibration_data_is_refused_by_name() {
     here.refuse_use(&["pack", &gru, "-o", "g.tgi", "--range", "Mfcc:percentile=0"], "P from 1 to 100");
     for option in [["--for", "cortex-m4"], ["--range", "mse"], ["--evaluate", "i.csv"], ["--report", "r.json"]] {
         let args = [&["pack", &gru, "-o", "g.tgi", "--numeric", "f16"], &option[..]].concat();
-        here.refuse(&args, option[0], &["is only for integers, not for f16: leave --numeric out"]);
+        here.refuse(&args, option[0], &["is only for integers, not for f16: leave ", " or --numeric out"]);
     }
     let calibrate = ["pack", &gru, "-o", "g.tgi", "--numeric", "f32", "--calibrate", "index.csv"];
     here.refuse(&calibrate, "--calibrate", &["is only for integers, not for f32"]);

@@ -68,9 +68,10 @@ fn every_board_gets_a_whole_project() {
                 }
                 let readme = str::from_utf8(&project["README.md"]).unwrap();
                 assert!(readme.lines().count() <= 13, "{board}: {readme}");
-                assert_eq!(is_qemu, !readme.contains("not yet run\non a board"), "{board} only compiles: {readme}");
+                assert_eq!(is_qemu, !readme.contains("was not yet run on a board"), "{board} only compiles: {readme}");
                 let has_sound = project.contains_key("recording.i16");
-                assert_eq!(has_sound, model != keras && board != "nrf52840", "{board} {options:?}");
+                // The other boards have a driver for a microphone.
+                assert_eq!(has_sound, model != keras && (is_qemu || board == "stm32h7"), "{board} {options:?}");
                 fs::remove_dir_all(here.path("kws")).unwrap();
             }
         }
@@ -83,7 +84,9 @@ fn a_project_has_the_source_of_the_runtime() {
     here.succeed(&["new", "kws", "--model", &keras(), "--for", "qemu-m4", "--c"]);
     let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../core");
     assert!(files(&here.path("kws/vendor/tidegate/src")) == files(&core.join("src")));
-    assert!(files(&here.path("kws/vendor/tidegate/capi/src")) == files(&core.join("capi/src")));
+    for source in ["capi/src", "capi/include", "update/src"] {
+        assert!(files(&here.path(&format!("kws/vendor/tidegate/{source}"))) == files(&core.join(source)), "{source}");
+    }
     let manifest = here.read("kws/vendor/tidegate/Cargo.toml");
     assert!(!String::from_utf8(manifest).unwrap().contains("workspace"));
 }

@@ -93,7 +93,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "pack m.pb -o x.tgi --numeric f16 --calibrate yes.flac",
-        "--calibrate: is only for integers, not for f16: leave --numeric out",
+        "--calibrate: is only for integers, not for f16: leave --calibrate or --numeric out",
     ),
     (
         "pack m.pb -o x.tgi --keep nolayer=16",
@@ -122,7 +122,7 @@ const WRONG: &[(&str, &str)] = &[
     ("pack m.pb -o x.tgi --threshold 0.9", "m.pb: has no labels to detect: give them with --labels FILE"),
     (
         "inspect cut.tgi",
-        "cut.tgi: the image ends too soon: 319840 bytes are needed from byte 0 on: pack the model again, or fetch the image again",
+        "cut.tgi: the image ends too soon: it should have 319840 bytes: pack the model again, or fetch the image again",
     ),
     ("inspect g.tgi --numeric f16", "g.tgi: is packed as f32 already: leave --numeric out"),
     (
@@ -140,7 +140,7 @@ const WRONG: &[(&str, &str)] = &[
     ("run g.tgi --input x.npy --output x.npy", "x.npy: is also an input: give the output another name"),
     (
         "run g.tgi --input x.npy --state-in r.state",
-        "r.state: another model saved this state; give a state that --state-out wrote with this model, or leave --state-in out",
+        "r.state: saved by another model, or by this one packed otherwise; give a state that --state-out wrote with this model, or leave --state-in out",
     ),
     (
         "run fixed.onnx --input x.npy --numeric i8x16",

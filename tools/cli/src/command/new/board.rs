@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
-use tidegate::Layout;
+use tidegate::{Layout, Model};
 
 /// A board.
 #[derive(Debug)]
@@ -15,6 +15,18 @@ pub struct Board {
     pub flash: usize,
     pub ram: usize,
     pub machine: Machine,
+    pub microphone: Option<Microphone>,
+}
+
+/// A microphone with a driver in a template.
+#[derive(Debug)]
+pub struct Microphone {
+    /// For people.
+    pub about: &'static str,
+    /// The template that takes the place of the one without a microphone.
+    pub template: &'static str,
+    /// The sample rates of its clock; empty for all.
+    pub rates: &'static [u32],
 }
 
 /// A core: the target of its code, and the kernels and weights for it.
@@ -100,6 +112,7 @@ pub static ALL: [Board; 10] = [
         flash: 4 * MIB,
         ram: 4 * MIB,
         machine: Machine::Qemu { arguments: "arm -machine mps2-an386 -cpu cortex-m4", memory: "mps2" },
+        microphone: None,
     },
     Board {
         name: "qemu-m0",
@@ -109,6 +122,7 @@ pub static ALL: [Board; 10] = [
         flash: 4 * MIB,
         ram: 4 * MIB,
         machine: Machine::Qemu { arguments: "arm -machine mps2-an385 -cpu cortex-m3", memory: "mps2" },
+        microphone: None,
     },
     Board {
         name: "qemu-m55",
@@ -117,6 +131,7 @@ pub static ALL: [Board; 10] = [
         flash: 2 * MIB,
         ram: 4 * MIB,
         machine: Machine::Qemu { arguments: "arm -machine mps3-an547 -cpu cortex-m55", memory: "mps3_an547" },
+        microphone: None,
     },
     Board {
         name: "qemu-riscv",
@@ -125,10 +140,11 @@ pub static ALL: [Board; 10] = [
         flash: 4 * MIB,
         ram: 4 * MIB,
         machine: Machine::Qemu { arguments: "riscv32 -machine virt -cpu rv32 -bios none", memory: "virt" },
+        microphone: None,
     },
     Board {
         name: "nrf52840",
-        about: "nRF52840 (Cortex-M4F, 64 MHz), with a PDM microphone",
+        about: "nRF52840 (Cortex-M4F, 64 MHz)",
         core: M4,
         flash: MIB,
         ram: 256 * KIB,
@@ -139,6 +155,11 @@ pub static ALL: [Board; 10] = [
             led: "P0_13",
             link: &[],
         },
+        microphone: Some(Microphone {
+            about: "a PDM microphone",
+            template: "boards/nrf52840_sound.rs",
+            rates: &[16_000],
+        }),
     },
     Board {
         name: "rp2040",
@@ -153,6 +174,7 @@ pub static ALL: [Board; 10] = [
             led: "PIN_25",
             link: &["link-arg=-Tlink-rp.x"],
         },
+        microphone: Some(Microphone { about: "an I2S microphone", template: "boards/rp_sound.rs", rates: &[] }),
     },
     Board {
         name: "rp2350",
@@ -167,6 +189,7 @@ pub static ALL: [Board; 10] = [
             led: "PIN_25",
             link: &[],
         },
+        microphone: Some(Microphone { about: "an I2S microphone", template: "boards/rp_sound.rs", rates: &[] }),
     },
     Board {
         name: "stm32f4",
@@ -181,6 +204,11 @@ pub static ALL: [Board; 10] = [
             led: "PA5",
             link: &[],
         },
+        microphone: Some(Microphone {
+            about: "an I2S microphone",
+            template: "boards/stm32f4_sound.rs",
+            rates: &[8_000, 16_000],
+        }),
     },
     Board {
         name: "stm32h7",
@@ -195,6 +223,7 @@ pub static ALL: [Board; 10] = [
             led: "PB0",
             link: &[],
         },
+        microphone: None,
     },
     Board {
         name: "esp32c3",
@@ -203,6 +232,7 @@ pub static ALL: [Board; 10] = [
         flash: 4 * MIB,
         ram: 320 * KIB,
         machine: Machine::Esp,
+        microphone: Some(Microphone { about: "an I2S microphone", template: "esp/main_sound.rs", rates: &[] }),
     },
 ];
 
@@ -218,6 +248,12 @@ impl ValueEnum for &'static Board {
 }
 
 impl Board {
+    /// The microphone for a model with a front end, if its clock has the sample rate of the model.
+    pub fn microphone(&self, model: &Model<'_>) -> Option<&Microphone> {
+        let rate = model.front_end()?.settings().sample_rate;
+        self.microphone.as_ref().filter(|own| own.rates.is_empty() || own.rates.contains(&rate))
+    }
+
     /// Whether the core has the layout's kernels.
     pub fn reads(&self, layout: Layout) -> bool {
         layout == Layout::Portable || layout == self.core.layout

@@ -3,7 +3,7 @@
 use tidegate::{Model, Numeric};
 use tidegate_model::c_header;
 
-use super::board::{Board, Machine};
+use super::board::{Board, Machine, Microphone};
 use super::template::{File, library, render, runtime};
 
 /// The parts of a project.
@@ -12,7 +12,7 @@ pub struct Project<'a> {
     pub board: &'static Board,
     pub model: &'a Model<'a>,
     pub image: &'a [u8],
-    /// Samples for a model with a front end.
+    /// Samples for a model with a front end, if the board has no microphone.
     pub recording: &'a [i16],
     pub is_async: bool,
 }
@@ -55,8 +55,8 @@ impl Project<'_> {
                 add("memory.x", &format!("boards/{}.x", self.board.name));
                 add("src/main.rs", "embassy/main.rs");
                 add("README.md", "embassy/README.md");
-                if self.has_microphone() {
-                    add("src/board.rs", &format!("boards/{program}_sound.rs"));
+                if let Some(microphone) = self.microphone() {
+                    add("src/board.rs", microphone.template);
                 } else {
                     add("src/board.rs", &format!("boards/{program}.rs"));
                     add("src/sense.rs", "embassy/sense.rs");
@@ -65,20 +65,18 @@ impl Project<'_> {
             Machine::Esp => {
                 add("Cargo.toml", "esp/manifest.toml");
                 add(".cargo/config.toml", "esp/cargo-config.toml");
-                add("src/main.rs", "esp/main.rs");
+                add("src/main.rs", self.microphone().map_or("esp/main.rs", |microphone| microphone.template));
                 add("README.md", "esp/README.md");
             }
         }
-        if !self.has_microphone() {
+        if self.microphone().is_none() {
             add("src/source.rs", &format!("{kind}/source.rs"));
         }
         files
     }
 
-    /// Whether the project has a driver for a microphone, which takes the place of a recording. It has one sample rate.
-    fn has_microphone(&self) -> bool {
-        let rate = self.model.front_end().map(|front_end| front_end.settings().sample_rate);
-        self.board.name == "nrf52840" && rate == Some(16_000)
+    fn microphone(&self) -> Option<&'static Microphone> {
+        self.board.microphone(self.model)
     }
 
     /// The HAL's line in Cargo.toml.
@@ -123,7 +121,7 @@ impl Project<'_> {
             (".gitignore".to_owned(), render("gitignore", &[]).into_bytes()),
             ("rust-toolchain.toml".to_owned(), render("rust-toolchain.toml", &self.variables()).into_bytes()),
         ];
-        if self.model.front_end().is_some() && !self.has_microphone() {
+        if !self.recording.is_empty() {
             let bytes = self.recording.iter().flat_map(|sample| sample.to_le_bytes()).collect();
             files.push(("recording.i16".to_owned(), bytes));
         }
@@ -184,25 +182,33 @@ impl Project<'_> {
         };
         let (emulator, package) = self.board.emulator().unwrap_or_default();
         let is_esp = matches!(self.board.machine, Machine::Esp);
-        let (modules, input) = match self.model.front_end() {
-            Some(_) if self.has_microphone() => {
-                ("", "The input is a PDM microphone: its pins are in `src/board.rs`.".to_owned())
+        let (modules, input) = match (self.model.front_end(), self.microphone()) {
+            (_, Some(microphone)) => {
+                let file = if is_esp { "src/main.rs" } else { "src/board.rs" };
+                ("", format!("The input is {}: its pins are in `{file}`.", microphone.about))
             }
-            Some(front_end) => {
+            (Some(front_end), None) => {
                 let rate = front_end.settings().sample_rate;
                 let samples =
                     format!("a recording. Replace it with your microphone: mono samples of 16 bits, {rate} a second.");
                 ("mod sense;\nmod source;", format!("`src/source.rs` is the input, a stand-in: {samples}"))
             }
-            None => (
+            (None, None) => (
                 "mod sense;\nmod source;",
                 "`src/source.rs` is the input, a stand-in: replace it with your sensor.".to_owned(),
             ),
+        };
+        // A microphone is read in a task that interrupts the network. The driver of I2S is not yet stable in esp-hal.
+        let (executors, esp_features): (&[&str], &[&str]) = match self.microphone() {
+            Some(_) => (&["executor-interrupt", "executor-thread"], &["esp32c3", "unstable"]),
+            None => (&["executor-thread"], &["esp32c3"]),
         };
         vec![
             ("chip", chip.to_owned()),
             ("hal", self.hal().to_owned()),
             ("led", led.to_owned()),
+            ("executors", quoted(executors)),
+            ("esp_features", quoted(esp_features)),
             ("source_modules", modules.to_owned()),
             ("input", input),
             ("flasher", if is_esp { "espflash" } else { PROBE }.to_owned()),

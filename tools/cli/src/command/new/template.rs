@@ -30,21 +30,18 @@ pub fn runtime() -> Vec<File> {
     files
 }
 
-/// The source of the library for C as a package in `vendor/tidegate/capi`, beside [`runtime`].
+/// The source of the library for C, and of its feature `update`, as packages in `vendor/tidegate`, beside [`runtime`].
 pub fn library() -> Vec<File> {
     let mut files = folder("capi-src/", "vendor/tidegate/capi/src/");
-    let mut manifest = manifest(text("vendor/capi.toml"));
-    // A project has no updates: their crate is not part of it.
-    manifest = manifest.lines().filter(|line| !is_of_updates(line)).map(|line| format!("{line}\n")).collect();
-    manifest += LIBRARY;
+    files.extend(folder("update-src/", "vendor/tidegate/update/src/"));
+    files.push(("vendor/tidegate/update/Cargo.toml".into(), manifest(text("vendor/update.toml")).into_bytes()));
+    files.push(("vendor/tidegate/update/README.md".into(), text("vendor/update-README.md").into()));
+    let manifest = manifest(text("vendor/capi.toml")) + LIBRARY;
     files.push(("vendor/tidegate/capi/Cargo.toml".into(), manifest.into_bytes()));
-    files.push(("vendor/tidegate/capi/include/tidegate.h".into(), text("vendor/tidegate.h").into()));
+    for name in ["tidegate.h", "tidegate_update.h"] {
+        files.push((format!("vendor/tidegate/capi/include/{name}"), text(&format!("vendor/{name}")).into()));
+    }
     files
-}
-
-/// Whether a line of the library's manifest is about updates.
-fn is_of_updates(line: &str) -> bool {
-    line.contains("tidegate-update") || line.contains("tidegate_update")
 }
 
 /// The end of the library's manifest.
@@ -56,9 +53,6 @@ codegen-units = 1
 lto = "fat"
 opt-level = "s"
 panic = "abort"
-
-[lints.rust]
-unexpected_cfgs = { level = "warn", check-cfg = ['cfg(feature, values("update"))'] }
 "#;
 
 fn folder(from: &str, to: &str) -> Vec<File> {

@@ -31,12 +31,22 @@ enum Role {
 
 /// The architecture, and a note that describes it.
 pub(super) fn found(state: &State) -> Result<(Description, String)> {
-    let modules = modules(state);
+    let in_file = modules(state);
+    let mut modules: Vec<&Module> = in_file.iter().collect();
+    // Embeddings, then layers that run over time, then linear layers, each group in the order of the file.
+    modules.sort_by_key(|module| match module.role {
+        Role::Embedding => 0,
+        Role::Recurrent { .. } | Role::Other => 1,
+        Role::Linear => 2,
+    });
     let doubt = modules.iter().find_map(|module| module.doubt.clone()).or_else(|| doubt(&modules));
+    if let Some(chain) = doubt.as_ref().and_then(|_| chain(&in_file)) {
+        modules = chain;
+    }
     let first = modules.first().map_or(1, |module| module.input);
     let input = Input { name: "input".into(), size: Size::One(first.max(1)), ..Input::default() };
     let classes: Vec<String> = modules.iter().map(|module| call(&module.layer)).collect();
-    let layers: Vec<LayerDescription> = modules.into_iter().map(|module| module.layer).take(MAX_DRAFT).collect();
+    let layers: Vec<LayerDescription> = modules.iter().take(MAX_DRAFT).map(|module| module.layer.clone()).collect();
     let description = Description { inputs: vec![input], layers, ..Description::default() };
     match doubt {
         None => Ok((description, format!("found from the names: {}, no activation after it", classes.join(" -> ")))),
@@ -51,7 +61,7 @@ fn call(layer: &LayerDescription) -> String {
 }
 
 /// Reason why modules that are unambiguous on their own do not determine an architecture together.
-fn doubt(modules: &[Module]) -> Option<String> {
+fn doubt(modules: &[&Module]) -> Option<String> {
     let roles: Vec<Role> = modules.iter().map(|module| module.role).collect();
     let rest = match roles.as_slice() {
         [Role::Embedding, rest @ ..] => rest,
@@ -82,7 +92,34 @@ fn doubt(modules: &[Module]) -> Option<String> {
     apart.into_iter().next()
 }
 
-/// The modules: embeddings, then layers that run over time, then linear layers, each group in the order of the file.
+/// An order in which every module reads as many features as the one before it outputs, as near as possible to that of the
+/// file. `None` if there is none, or if it is not found within a number of trials.
+fn chain(in_file: &[Module]) -> Option<Vec<&Module>> {
+    fn extend<'m>(chain: &mut Vec<&'m Module>, rest: &mut Vec<&'m Module>, trials: &mut usize) -> bool {
+        if rest.is_empty() {
+            return true;
+        }
+        for at in 0..rest.len() {
+            let next = rest[at];
+            let fits = |last: &&Module| last.output == next.input && next.role != Role::Embedding;
+            if !chain.last().is_none_or(fits) || *trials == 0 {
+                continue;
+            }
+            *trials -= 1;
+            chain.push(rest.remove(at));
+            if extend(chain, rest, trials) {
+                return true;
+            }
+            rest.extend(chain.pop());
+            rest[at..].rotate_right(1);
+        }
+        false
+    }
+    let (mut chain, mut rest) = (Vec::new(), in_file.iter().collect());
+    (in_file.len() <= MAX_DRAFT && extend(&mut chain, &mut rest, &mut 10_000)).then_some(chain)
+}
+
+/// The modules, in the order of the file.
 fn modules(state: &State) -> Vec<Module> {
     let mut order: Vec<&str> = Vec::new();
     let mut tensors: BTreeMap<&str, BTreeMap<&str, &[usize]>> = BTreeMap::new();
@@ -95,13 +132,7 @@ fn modules(state: &State) -> Vec<Module> {
         tensors.entry(prefix).or_default().insert(leaf, &tensor.shape);
     }
     let modules = order.iter().filter_map(|prefix| Some(module(prefix, tensors.get(prefix)?)));
-    let mut modules: Vec<Module> = modules.collect();
-    modules.sort_by_key(|module| match module.role {
-        Role::Embedding => 0,
-        Role::Recurrent { .. } | Role::Other => 1,
-        Role::Linear => 2,
-    });
-    modules
+    modules.collect()
 }
 
 fn module(prefix: &str, tensors: &BTreeMap<&str, &[usize]>) -> Module {

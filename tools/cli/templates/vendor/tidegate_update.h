@@ -1,0 +1,1 @@
+../../../../core/capi/include/tidegate_update.h
