@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use object::{Object, ObjectSegment};
 use serde_json::Value;
@@ -201,6 +201,20 @@ fn refuses_another_header(project: &Project) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(shell::about(&model)(format!("has another header, but CMake says {told}"))),
     }
+}
+
+/// Type-checks the project of one other board with a front end, each day of another: [`boards`] takes ten minutes.
+pub fn board_of_the_day() -> Result<(), Failure> {
+    install::targets()?;
+    install::esp()?;
+    let days = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?.as_secs() / 86_400;
+    let (board, sound) = BOARDS[days as usize % BOARDS.len()];
+    step(&format!("{board}, sound"), || {
+        let project = write("board", sound, board, &[])?;
+        let mut check = program("cargo", &project.folder, &["check"]);
+        check.env("CARGO_TARGET_DIR", folder().join("target"));
+        quietly(check).map(drop)
+    })
 }
 
 /// Links the project of every other board, with a front end and without.

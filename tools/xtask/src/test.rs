@@ -77,6 +77,7 @@ pub fn run() -> Result<(), Failure> {
         if tools {
             total.check("three commands from a model to a project's outputs in QEMU, in Rust and in C", new::first);
         }
+        total.check("the project of a board, each day of another, compiles", new::board_of_the_day);
         total.library_for_c(tools);
         total
     })?;
