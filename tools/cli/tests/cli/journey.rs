@@ -66,8 +66,9 @@ fn inspect_lists_everything() {
     fields(
         &found,
         "format model_id numeric layout signed signature self_test layers inputs outputs flash_bytes state_bytes scratch_bytes \
-         front_end_bytes detector_bytes macs_per_step work labels front_end front_end_scale schedule detector",
+         front_end_bytes detector_bytes macs_per_step work labels front_end front_end_scale schedule detector steps_per_output",
     );
+    assert_eq!(found["steps_per_output"], 6);
     assert_eq!(found["flash_bytes"], here.read("g.tgi").len());
     assert_eq!(found["layers"].as_array().unwrap().len(), 3);
     assert_eq!(found["labels"].as_array().unwrap().len(), 12);
