@@ -220,7 +220,7 @@ fn ports<'a>(tensors: &'a BTreeMap<String, Tensor>, name: &str) -> Vec<&'a Tenso
     names.map_while(|name| tensors.get(&name)).collect()
 }
 
-/// All outputs of each port for a sequence, concatenated. They come as often as [`steps_per_output`] says.
+/// All outputs of each port for a sequence, concatenated. Fails if they do not come as often as [`steps_per_output`] says.
 fn outputs(image: &AlignedBytes, inputs: &[&Tensor]) -> Result<Vec<Vec<f32>>, String> {
     let model = image.model();
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
@@ -250,9 +250,9 @@ fn outputs(image: &AlignedBytes, inputs: &[&Tensor]) -> Result<Vec<Vec<f32>>, St
             for (port, y) in all.iter_mut().zip(y) {
                 port.extend(y);
             }
-            let passed = last.replace(step).map(|last| step - last);
-            if passed.is_some_and(|passed| !is_end && passed != steps_per_output(&model)) {
-                return Err(format!("an output after {passed:?} steps, not {}", steps_per_output(&model)));
+            let (every, before) = (steps_per_output(&model), last.replace(step));
+            if let Some(passed) = before.map(|before| step - before).filter(|passed| !is_end && *passed != every) {
+                return Err(format!("an output after {passed} steps, not {every}"));
             }
         }
     }

@@ -4,9 +4,8 @@
  * Rules of every call
  * - It returns a tidegate_status, TIDEGATE_OK on success, and writes results through pointers. With any other status
  *   no result is written, and the object of a _parse or _init that failed is uninitialized.
- * - Every call may return the statuses 1 to 10. Of the others, 16 to 23 are those of _parse, 32 to 39 those of an _init or a
- *   step that does not suit the model, 36 and 48 to 53 those of tidegate_state_restore, and 64 to 102 those of
- *   tidegate_update.h.
+ * - Every call may return the statuses 1 to 10. Statuses 16 to 23 come from _parse, 32 to 39 from _init and from steps, 36
+ *   and 48 to 53 from tidegate_state_restore, and 64 to 102 only from the calls of tidegate_update.h.
  * - Every pointer must point to what its type and length say, for the whole call. Null, misaligned, overlapping and
  *   wrapping buffers and uninitialized objects are refused; a buffer that is written may not overlap the image either.
  *   Nobody can check whether the memory really exists.

@@ -11,8 +11,8 @@ pub(crate) fn extent(node: &Node<'_>, name: &str) -> Option<usize> {
     Some(node.extent(index))
 }
 
-/// Number of steps from one output to the next, once the first is there: that of the schedule or, without windows, the
-/// product of the hops of the layers that collect rows, on the path with the most.
+/// Number of steps from one output to the next, once the first is there. A schedule of windows states it. Otherwise it is
+/// the product of the hops of the layers that collect rows, on the slowest path to an output.
 pub fn steps_per_output(model: &Model<'_>) -> usize {
     if let Schedule::Windows { every, .. } = model.schedule() {
         return every as usize;
