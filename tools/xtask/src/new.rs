@@ -203,7 +203,7 @@ fn refuses_another_header(project: &Project) -> Result<(), Failure> {
     }
 }
 
-/// Type-checks the project of one other board with a front end, each day of another: [`boards`] takes ten minutes.
+/// Type-checks the project of one other board with a front end, each day of another: [`boards()`] takes ten minutes.
 pub fn board_of_the_day() -> Result<(), Failure> {
     install::targets()?;
     install::esp()?;
