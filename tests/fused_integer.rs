@@ -131,12 +131,15 @@ fn hold_sequences(what: &str, model: &Model<'_>, rng: &mut Rng, (batch, time): (
     }
 }
 
-/// A model's image, with ranges calibrated on noise.
+/// A model's image, with ranges calibrated on noise. In half of the images, each unit of an LSTM has a scale of its own, if
+/// its activations permit it.
 fn image(rng: &mut Rng, model: &Canonical, numeric: Numeric, layout: Layout) -> AlignedBytes {
     let size = model.architecture.inputs[0].size;
     let seen = rng.numbers(8 * size, 2.0);
-    // Without distributions no rows are split, so that each node has a kernel.
-    let ranges = Ranges::measure(model, [[seen.as_slice()].as_slice()]).unwrap().nearest();
+    let mut ranges = Ranges::measure(model, [[seen.as_slice()].as_slice()]).unwrap().nearest();
+    if rng.below(2) == 0 {
+        ranges.add_unit_scales(model.architecture.nodes.iter().map(|node| node.name.clone()));
+    }
     AlignedBytes::new(&pack_with(model, numeric, &ranges, layout).unwrap_or_else(|error| panic!("{error}")))
 }
 
@@ -259,7 +262,8 @@ fn chains_of_layers_give_the_bits_of_the_reference_in_every_layout() {
     }
 }
 
-/// Random weights and random requantization, so that sums wrap, shifts have all sizes, and results need all 32 bits.
+/// Random weights, random scales of units and random requantization, so that sums wrap, shifts have all sizes, and results
+/// need all 32 bits.
 fn scramble(image: &mut [u8], rng: &mut Rng) {
     let aligned = AlignedBytes::new(image);
     let model = aligned.model();
@@ -279,6 +283,9 @@ fn scramble(image: &mut [u8], rng: &mut Rng) {
                         block.iter_mut().for_each(|byte| *byte = rng.bits() as u8);
                         block[32..].iter_mut().for_each(|shift| *shift %= 32);
                     }
+                }
+                Storage::Shifts => {
+                    to.as_chunks_mut().0.iter_mut().for_each(|shift| *shift = (rng.below(16) as i16).to_le_bytes());
                 }
                 _ => {}
             }

@@ -3,7 +3,7 @@
 use half::f16;
 use tidegate::Numeric;
 use tidegate::internals::{
-    cell::{CellKind, UNIT_SCALES, is_wide},
+    cell::{CellKind, is_wide},
     node::Node,
 };
 
@@ -61,7 +61,7 @@ pub fn integer<'m>(node: &Node<'m>, isa: Isa) -> Option<Box<dyn Layer<i16> + 'm>
 }
 
 fn integer_for<'m, S: Integers>(node: &Node<'m>, simd: S) -> Option<Box<dyn Layer<i16> + 'm>> {
-    if is_wide(node.options) || node.has(UNIT_SCALES) {
+    if is_wide(node.options) {
         return None;
     }
     match node.kind {

@@ -1,6 +1,7 @@
 //! The LSTM without normalizations, in integers.
 
 use tidegate::internals::{
+    cell::UNIT_SCALES,
     curve::Curve,
     node::Node,
     quant::{MAX, ONE},
@@ -49,11 +50,41 @@ struct Mix<'m> {
     candidate_shift: u32,
     /// Left shift from a cell state to the argument of the output activation.
     lift: u32,
-    /// Range of a cell state.
-    clip: [i32; 2],
+    /// Limit of a cell state, which also has 16 bits.
+    clip: i32,
     coupled: bool,
     /// p_i, p_f, p_o, padded to whole vectors, and the shift of their products.
     peepholes: Option<([Lines<i16>; 3], u32)>,
+    /// With `unit_scales`, the numbers of each unit: `[block][number][lane]`.
+    of_units: Option<Lines<i32>>,
+}
+
+/// The numbers of a unit with a scale of its own. They take the place of those in [`Mix`].
+#[derive(Clone, Copy)]
+enum OfUnit {
+    CandidateShift,
+    /// The factor by which c is lifted.
+    Lift,
+    Least,
+    Most,
+    PeepholeShift,
+}
+
+impl OfUnit {
+    const COUNT: usize = 5;
+
+    /// The numbers of a unit whose c has `finer` fraction bits more than that of the node.
+    fn all(mix: &Mix<'_>, finer: u32) -> [i32; Self::COUNT] {
+        let most = mix.clip << finer;
+        let peephole_shift = mix.peepholes.as_ref().map_or(0, |(_, shift)| shift + finer);
+        [
+            mix.candidate_shift.saturating_sub(finer).cast_signed(),
+            1 << mix.lift.saturating_sub(finer),
+            (-most).max(i16::MIN.into()),
+            most.min(i16::MAX.into()),
+            peephole_shift.cast_signed(),
+        ]
+    }
 }
 
 impl<'m, S: Integers> Lstm<'m, S> {
@@ -109,24 +140,37 @@ impl<'m> Mix<'m> {
         } else {
             None
         };
-        let (coupled, clip) = (has(node, "coupled"), number("cell_clip")?);
+        let (coupled, has_scales) = (has(node, "coupled"), node.has(UNIT_SCALES));
         let is_plain = gate.is_sigmoid()
             && candidate.is_tanh()
             && matches!(output.curve, Curve::Tanh)
             && !coupled
+            && !has_scales
             && peepholes.is_none();
-        let clip = [(-clip).max(i16::MIN.into()), clip.min(i16::MAX.into())];
-        Some(Self {
+        let mut mix = Self {
             is_plain,
             gate,
             candidate,
             output,
             candidate_shift: bits("candidate_shift")?,
             lift,
-            clip,
+            clip: number("cell_clip")?,
             coupled,
             peepholes,
-        })
+            of_units: None,
+        };
+        if has_scales {
+            let mut all = Lines::zeroed(node.hidden_size.div_ceil(S::LANES) * OfUnit::COUNT * S::LANES);
+            let shifts = node.tensor_bytes_at(names.tensor("cell_shifts")?).as_chunks().0;
+            for (unit, &shift) in shifts.iter().enumerate() {
+                let (block, lane) = (unit / S::LANES, unit % S::LANES);
+                let to = all.get_mut().get_mut(block * OfUnit::COUNT * S::LANES + lane..)?.iter_mut().step_by(S::LANES);
+                let numbers = OfUnit::all(&mix, u32::from(u16::from_le_bytes(shift)) & 15);
+                to.zip(numbers).for_each(|(to, number)| *to = number);
+            }
+            mix.of_units = Some(all);
+        }
+        Some(mix)
     }
 }
 
@@ -175,9 +219,24 @@ impl<'s, 'm, S: Integers, const PLAIN: bool> Update<'s, 'm, S, PLAIN> {
         }
         if let Some((factors, shift)) = &mix.peepholes {
             let factors = simd.widen(&factors[peephole].get()[self.block * S::LANES..]);
-            sum = simd.add(sum, simd.shr(simd.mul(factors, self.c), *shift));
+            let product = simd.mul(factors, self.c);
+            let product = match self.of_units(OfUnit::PeepholeShift) {
+                Some(shifts) => simd.shr_each(product, shifts),
+                None => simd.shr(product, *shift),
+            };
+            sum = simd.add(sum, product);
         }
         clamp(simd, mix.gate.apply(simd, sum), 0, ONE)
+    }
+
+    /// A number of each unit, if units have scales of their own.
+    #[inline(always)]
+    fn of_units(&self, number: OfUnit) -> Option<S::Vector> {
+        if PLAIN {
+            return None;
+        }
+        let numbers: &[S::Lanes] = bytemuck::cast_slice(self.lstm.mix.of_units.as_ref()?.get());
+        Some(self.lstm.simd.load(&numbers[self.block * OfUnit::COUNT + number as usize]))
     }
 }
 
@@ -199,14 +258,24 @@ impl<S: Integers, const PLAIN: bool> Beside for Update<'_, '_, S, PLAIN> {
                 } else {
                     self.gate::<0>(0)
                 };
-                self.entering = here(simd.shr(simd.mul(enter, self.entering), mix.candidate_shift));
+                let entering = simd.mul(enter, self.entering);
+                self.entering = here(match self.of_units(OfUnit::CandidateShift) {
+                    Some(shifts) => simd.shr_each(entering, shifts),
+                    None => simd.shr(entering, mix.candidate_shift),
+                });
             }
             2 => {
                 let next = from_q15(simd, simd.add(simd.mul(self.gate::<1>(1), self.c), self.entering));
-                self.c = here(clamp(simd, next, mix.clip[0], mix.clip[1]));
+                self.c = here(match (self.of_units(OfUnit::Least), self.of_units(OfUnit::Most)) {
+                    (Some(least), Some(most)) => simd.max(simd.min(next, most), least),
+                    _ => clamp(simd, next, (-mix.clip).max(i16::MIN.into()), mix.clip.min(i16::MAX.into())),
+                });
             }
             3 => {
-                let lifted = simd.shl(self.c, mix.lift);
+                let lifted = match self.of_units(OfUnit::Lift) {
+                    Some(factors) => simd.mul(self.c, factors),
+                    None => simd.shl(self.c, mix.lift),
+                };
                 self.m = here(if PLAIN {
                     tanh_of_cell(simd, lifted)
                 } else {

@@ -27,8 +27,13 @@ const RACE_SECONDS: u32 = 600;
 const CUTS: u64 = 1_000_000;
 const CUTS_LIMIT: Duration = Duration::from_secs(12 * 3600);
 
+/// The fuzz targets of updates start with this, and have a number of inputs of their own, however long it takes.
+const UPDATE: &str = "update_";
+const UPDATE_INPUTS: u64 = 10_000_000;
+
 /// `tests/soak.json`.
 const RECORD: &str = "tests/soak.json";
+const RECORD_IS_NO_CODE: &str = ":!tests/soak.json";
 
 /// The outcomes by the name of a fuzz target or of a [part](PARTS).
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -57,10 +62,20 @@ const PARTS: [Part; 4] = [
     ("cuts", cuts),
 ];
 
+/// The folders that a result depends on. A change elsewhere keeps it.
+fn code(name: &str) -> &'static [&'static str] {
+    match name {
+        "wheel" => &["."],
+        "hosts" | "every_input" => &["core", "cpu-fused", "tools/model", "tests"],
+        "cuts" => &["core", "tools/model", "tests/support", "tests/update*.rs", "tests/signed.rs"],
+        _ => &["core", "cpu-fused", "gpu-host", "tools/model", "tests/capi", "tests/fuzz"],
+    }
+}
+
 /// Runs the named fuzz targets and parts, or everything if none is named, without those that are recorded. After `minutes`,
 /// no other target or part is started.
 pub fn run(names: Vec<String>, minutes: Option<u64>) -> Result<(), Failure> {
-    if !printed("git", &["status", "--porcelain", "--untracked-files=no", "--", ".", &format!(":!{RECORD}")])?
+    if !printed("git", &["status", "--porcelain", "--untracked-files=no", "--", ".", RECORD_IS_NO_CODE])?
         .is_empty()
     {
         return Err("a record names its commit: commit the changes first".to_owned());
@@ -109,11 +124,12 @@ impl Session {
             record = serde_json::from_str(&read(&path)?).map_err(|error| error.to_string())?;
         }
         // Text has no influence on the checks.
-        let is_same = |outcome: &Outcome| {
-            let code = ["diff", "--quiet", &outcome.commit, &commit, "--", ".", ":!*.md", &format!(":!{RECORD}")];
-            printed("git", &code).is_ok()
+        let is_same = |name: &str, outcome: &Outcome| {
+            let mut changes = vec!["diff", "--quiet", &outcome.commit, &commit, "--", ":!*.md", RECORD_IS_NO_CODE];
+            changes.extend(code(name));
+            printed("git", &changes).is_ok()
         };
-        record.0.retain(|_, outcome| is_same(outcome));
+        record.0.retain(|name, outcome| is_same(name, outcome));
         Ok(Self { commit, date, path, record })
     }
 
@@ -135,7 +151,14 @@ impl Session {
     /// fastest one.
     fn next<'a>(&self, targets: &'a [String], running: &BTreeSet<&str>) -> Option<&'a str> {
         let free = || targets.iter().map(String::as_str).filter(|target| !running.contains(target));
-        let lacks = |target: &&str| self.ran(target).executions < INPUTS && self.ran(target).seconds < SECONDS;
+        let lacks = |target: &&str| {
+            let Ran { executions, seconds } = self.ran(target);
+            if target.starts_with(UPDATE) {
+                executions < UPDATE_INPUTS
+            } else {
+                executions < INPUTS && seconds < SECONDS
+            }
+        };
         let total: u64 = targets.iter().map(|target| self.ran(target).executions).sum();
         let speed = |target: &&str| self.ran(target).executions / self.ran(target).seconds.max(1);
         free()
