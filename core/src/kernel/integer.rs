@@ -1,4 +1,5 @@
-//! The kernels of layouts for cores without vectors: plain safe Rust.
+//! The kernels of layouts for cores without vectors: plain safe Rust. Hosts and browsers with vectors use them for
+//! [`Portable`].
 
 use super::{Blocked, CortexM0, Portable};
 
@@ -18,7 +19,13 @@ fn columns<W: Copy + Into<i32>>(start: [i32; 4], block: &[[W; 4]], x: &[i16]) ->
 
 /// [`columns`] with four columns per turn: RV32 has registers for four, and the compiler does not unroll its loops.
 #[inline(always)]
-#[cfg_attr(all(target_arch = "wasm32", target_feature = "simd128"), expect(dead_code))]
+#[cfg_attr(
+    all(
+        not(test),
+        any(target_arch = "x86_64", target_arch = "aarch64", all(target_arch = "wasm32", target_feature = "simd128"))
+    ),
+    expect(dead_code)
+)]
 fn turns<W: Copy + Into<i32>>(start: [i32; 4], block: &[[W; 4]], x: &[i16]) -> [i32; 4] {
     let ((block, block_rest), (x, x_rest)) = (block.as_chunks::<4>(), x.as_chunks::<4>());
     let sums = block.iter().zip(x).fold(start, |sums, (block, x)| columns(sums, block, x));
@@ -38,7 +45,21 @@ impl Blocked for Portable {
         x
     }
 
-    #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+    #[cfg(target_arch = "x86_64")]
+    fn dot(start: [i32; 4], block: &[[i8; 4]], x: &[i16]) -> [i32; 4] {
+        super::sse2::dot(start, block, x)
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    fn dot(start: [i32; 4], block: &[[i8; 4]], x: &[i16]) -> [i32; 4] {
+        super::neon::dot(start, block, x)
+    }
+
+    #[cfg(not(any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        all(target_arch = "wasm32", target_feature = "simd128")
+    )))]
     fn dot(start: [i32; 4], block: &[[i8; 4]], x: &[i16]) -> [i32; 4] {
         if cfg!(target_arch = "riscv32") { turns(start, block, x) } else { columns(start, block, x) }
     }
@@ -71,21 +92,21 @@ impl Blocked for CortexM0 {
 
 #[cfg(test)]
 mod tests {
-    use super::{columns, turns};
+    use super::{Portable, columns, turns};
+    use crate::kernel::Blocked;
 
     #[test]
-    fn turns_and_columns_have_the_same_sums() {
+    fn kernels_have_the_same_sums() {
         let weights: [[i8; 4]; 24] = core::array::from_fn(|k| [k, 50 * k, 90 * k + 1, 127 * k].map(|w| w as i8));
         let x: [i16; 24] = core::array::from_fn(|k| (k * 25_931) as i16);
         let start = [1, -2, i32::MAX, i32::MIN];
         for columns_of_block in 0..=weights.len() {
             let block = &weights[..columns_of_block];
             for filled in columns_of_block..=x.len() {
-                assert_eq!(
-                    turns(start, block, &x[..filled]),
-                    columns(start, block, &x[..filled]),
-                    "{columns_of_block}"
-                );
+                let x = &x[..filled];
+                let expected = columns(start, block, x);
+                assert_eq!(turns(start, block, x), expected, "{columns_of_block}");
+                assert_eq!(Portable::dot(start, block, x), expected, "{columns_of_block}");
             }
         }
     }

@@ -20,7 +20,7 @@ pub(crate) mod taps;
 #[expect(unsafe_code)]
 mod written;
 
-// The kernels in assembly, selected by the target of the build. Each implements `Kernel`; on the other targets an empty
+// The kernels in assembly or with vectors, selected by the target of the build. Each implements `Kernel`; on the other targets an empty
 // implementation takes its place. Armv6-M is the target without 32-bit atomics.
 #[cfg(all(target_arch = "arm", feature = "dsp"))]
 #[expect(unsafe_code)]
@@ -49,6 +49,12 @@ mod rv32_gates;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 #[expect(unsafe_code)]
 mod simd128;
+#[cfg(target_arch = "aarch64")]
+#[expect(unsafe_code)]
+mod neon;
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code)]
+mod sse2;
 #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
 #[expect(unsafe_code)]
 mod thumb1;
