@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate::internals::{
     activation::Activation,
-    cell::{CellKind, Storage},
+    cell::{CellKind, Storage, UNIT_SCALES},
 };
 use tidegate::{Batch, ImageBytes, Layout, Model, Numeric, Sequence, State};
 use tidegate_fused::{FusedModel, Isa};
@@ -196,7 +196,7 @@ fn f32_inputs_are_rounded_to_nearest_halves_away_from_zero() {
 #[test]
 fn cells_and_dense_layers_of_every_size_give_the_bits_of_the_reference() {
     let mut rng = Rng::new(1);
-    let mut tried = 0;
+    let (mut tried, mut scaled) = (0, 0);
     // For each variant a third of the sizes, or every size if the environment asks for it. Under emulation, where debug
     // assertions are on, a third would still take minutes.
     let every = if cfg!(debug_assertions) {
@@ -215,11 +215,14 @@ fn cells_and_dense_layers_of_every_size_give_the_bits_of_the_reference() {
                 let layout = layout(&mut rng, numeric);
                 let image = image(&mut rng, &model, numeric, layout);
                 let what = format!("{} {input} to {units}, {}, {}", variant.name(), numeric.name(), layout.name());
-                hold(&what, &image.model(), &mut rng);
+                let model = image.model();
+                hold(&what, &model, &mut rng);
                 tried += 1;
+                scaled += usize::from(model.nodes().any(|node| node.has(UNIT_SCALES)));
             }
         }
     }
+    assert!(scaled >= tried / 8, "{scaled} of {tried} images have scales of units");
     assert!(tried >= (16 + 5) * (67 / every + 2) * 2, "{tried}");
 }
 

@@ -21,6 +21,7 @@ def arguments():
     parser.add_argument("--only", nargs="+", default=[""], metavar="PREFIX", help="run only cases whose names start with a PREFIX, as in stream-lstm w1")
     parser.add_argument("--rtneural", type=Path, metavar="DIR", help="source folder of RTNeural with its submodules [default: skip RTNeural]")
     parser.add_argument("--onednn", type=Path, metavar="DIR", help="installed oneDNN (include and lib) [default: the newest package]")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the test data, with deployed/ [default: skip networks from their authors]")
     parser.add_argument("--isa", choices=list(install.FLAGS), default="native", help="instruction set that the runtimes are held to [default: the best of the machine]")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="core that all drivers are pinned to")
     parser.add_argument("--seconds", type=float, default=10, help="time per case; extended until each driver has 20 quiet turns")
@@ -44,9 +45,9 @@ def main():
     import workloads
 
     every = (workloads.QUICK if given.quick else workloads.CASES)[given.isa]
-    cases = [case for case in every if case.name.startswith(tuple(given.only))]
+    cases = [case for case in every if case.name.startswith(tuple(given.only)) and (given.data or not case.file)]
     if not cases:
-        raise SystemExit(f"no case starts with that prefix; the cases are {', '.join(case.name for case in every)}")
+        raise SystemExit(f"no case starts with that prefix, or it needs --data; the cases are {', '.join(case.name for case in every)}")
     command, tidegate = install.drivers(given.work.resolve(), cases, given.rtneural and given.rtneural.resolve(),
                                          given.onednn and given.onednn.resolve(), given.isa)
     library = next((given.work.resolve() / "venv").glob("lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*"))
@@ -57,7 +58,8 @@ def main():
     record = {"date": now.date().isoformat(), "commit": git, "machine": measure.machine(), "isa": given.isa, "results": {}}
     for case in cases:
         print(f"{case.name} ...", file=sys.stderr, flush=True)
-        network, folder = networks.Network(case), given.work.resolve() / "cases" / case.name
+        network = networks.Deployed(case, given.data.resolve()) if case.file else networks.Network(case)
+        folder = given.work.resolve() / "cases" / case.name
         try:
             export.write(network, folder, tidegate)
         except RuntimeError as error:

@@ -19,6 +19,8 @@ def write(network, folder, tidegate):
     """Writes all files of a case. `tidegate` is the path of the command that packs images."""
     case = network.case
     folder.mkdir(parents=True, exist_ok=True)
+    if case.file:
+        return _write_deployed(network, folder, tidegate)
     fields = {
         "cell": case.cell, "input": case.input, "hidden": case.hidden, "batch": case.batch, "steps": case.time,
         "layers": case.layers, "directions": case.directions, "output": case.output, "stream": int(case.stream),
@@ -35,6 +37,8 @@ def write(network, folder, tidegate):
     model = onnx_stream(network) if case.stream else onnx_normed(network) if case.normed else onnx_sequence(network)
     onnx.checker.check_model(model)
     onnx.save(model, folder / "model.onnx")
+    if case.stream:
+        _write_ports(model, folder)
     if any(run == "onnxruntime int8" for run in case.runs):
         # ONNX Runtime's quantizer: one scale for a weight tensor or for each of its rows, activations scaled at run time.
         from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -49,9 +53,38 @@ def write(network, folder, tidegate):
         if numeric.startswith("i"):
             np.save(folder / "calibration.npy", network.calibration[:, 0])
             command += ["--calibrate", folder / "calibration.npy"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"tidegate pack: {done.stderr.strip()}")
+        _run(command)
+
+
+def _run(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{command[0].name} {command[1]}: {done.stderr.strip()}")
+
+
+def _write_deployed(network, folder, tidegate):
+    case, model = network.case, onnx.load(network.path)
+    fields = {"input": case.input, "hidden": 0, "batch": 1, "steps": case.time, "output": network.y.shape[-1], "stream": 1,
+              "states": 0, "masked": 0}
+    (folder / "case.txt").write_text("".join(f"{name} {value}\n" for name, value in fields.items()))
+    network.x.astype("<f4").tofile(folder / "x.f32")
+    onnx.save(model, folder / "model.onnx")
+    _write_ports(model, folder)
+    _run([tidegate, "pack", folder / "model.onnx", "-o", folder / "model-f32.tgi", "--numeric", "f32"])
+
+
+def _write_ports(model, folder):
+    """The ports of a graph of one step: the frame, an output that is not a state, and the states, which are in the same order
+    among inputs and outputs. An open dimension is 1."""
+    def said(port):
+        return port.name, ",".join(str(dim.dim_value or 1) for dim in port.type.tensor_type.shape.dim)
+
+    (frame, *before), after = map(said, model.graph.input), [said(port) for port in model.graph.output]
+    lines = ["frame " + " ".join(frame)]
+    if len(after) > len(before):
+        lines.append("output " + " ".join(after.pop(0)))
+    lines += [f"state {name} {next_name} {shape}" for (name, shape), (next_name, _) in zip(before, after, strict=True)]
+    (folder / "ports.txt").write_text("\n".join(lines) + "\n")
 
 
 # ONNX

@@ -6,6 +6,7 @@ The gates are in the order of PyTorch and Tidegate: LSTM i f g o, GRU r z n (res
 import zlib
 
 import numpy as np
+from safetensors.numpy import load_file
 
 GATES = {"lstm": 4, "gru": 3}
 EPSILON = 1e-5
@@ -103,3 +104,16 @@ class Network:
         (xr, xz, xn), (hr, hz, hn) = np.split(from_x, 3, axis=-1), np.split(from_h, 3, axis=-1)
         z = sigmoid(xz + hz)
         return z * h + (1 - z) * np.tanh(xn + sigmoid(xr + hr) * hn), c
+
+
+class Deployed:
+    """A network from its authors, with frames of a sound and the outputs that onnxruntime had for them."""
+
+    def __init__(self, case, data):
+        tensors = load_file(data / "deployed" / "reference.safetensors")
+        self.case, self.path = case, data / "deployed" / case.file
+        self.x, self.y = (tensors[name].reshape(case.time, 1, -1) for name in case.tensors)
+
+    def outputs(self):
+        """`[time, 1, output]`"""
+        return self.y

@@ -20,6 +20,9 @@ class Case:
     masked: bool = False
     stream: bool = False
     pixels: bool = False
+    # A network from its authors: its ONNX file, and the tensors of `deployed/reference.safetensors` that it reads and writes.
+    file: str = ""
+    tensors: tuple = ()
     runs: tuple = ()
 
     @property
@@ -60,6 +63,16 @@ def _streams(cell):
 
 
 _W2 = Case("w2", "W2", input=256, hidden=126, batch=64, time=1000)
+def _deployed(name, row, folder, file, input, tensors):
+    return Case(name, row, input=input, time=300, stream=True, file=f"{folder}/{file}", tensors=tensors,
+                runs=("tidegate f32", "onnxruntime", "tract"))
+
+
+_DEPLOYED = (
+    _deployed("dtln-1", "D1", "dtln", "model_1.onnx", 257, ("dtln/mag", "dtln/mask")),
+    _deployed("dtln-2", "D1", "dtln", "model_2.onnx", 512, ("dtln/block_in", "dtln/block_out")),
+    _deployed("gtcrn", "D2", "gtcrn", "gtcrn_simple.onnx", 514, ("gtcrn/mix", "gtcrn/enh")),
+)
 _INT8_PEERS = ("onednn int8", "onnxruntime int8", "onnxruntime int8-rows")
 _INT8 = ("tidegate i8x16", *_INT8_PEERS)
 
@@ -74,6 +87,7 @@ _NATIVE = (
     Case("w6", "W6", input=80, hidden=256, batch=8, time=200, layers=2, bidirectional=True,
          runs=("tidegate f32", "onnxruntime", "openvino", "onednn", "tract")),
     *(Case(f"w7-{size}", "W7", input=size, hidden=size, stream=True, runs=_INT8) for size in (64, 128, 256)),
+    *_DEPLOYED,
 )
 
 # The small cases of `--quick`, one of each kind. They have no bars.
@@ -95,7 +109,8 @@ _QUICK = (
 
 # The cases of each `--isa`. Where other runtimes are held to an instruction set, the floor of the core is measured too.
 def _held(cases):
-    return {"native": cases, "avx2": tuple(replace(case, runs=(*case.runs, "floor")) for case in cases)}
+    held = (case if case.file else replace(case, runs=(*case.runs, "floor")) for case in cases)
+    return {"native": cases, "avx2": tuple(held)}
 
 
 CASES, QUICK = _held(_NATIVE), _held(_QUICK)
@@ -115,6 +130,9 @@ def _stream_bars():
                 yield Bar(row, case, "tidegate i8x16", against[like], i8x16[like])
 
 
+# Our time a frame is at most 0.7 of theirs.
+_DEPLOYED_BARS = tuple(Bar(case.row, case.name, "tidegate f32", case.runs[1:], round(1 / 0.7, 3)) for case in _DEPLOYED)
+
 _NATIVE_BARS = (
     *_stream_bars(),
     Bar("W1", "w1", "tidegate f32", ("onnxruntime", "openvino"), 1.0),
@@ -129,6 +147,7 @@ _NATIVE_BARS = (
     Bar("W7", "w7-64", "tidegate i8x16", _INT8_PEERS, 4.0, more_exact=True),
     Bar("W7", "w7-128", "tidegate i8x16", _INT8_PEERS, 3.0, more_exact=True),
     Bar("W7", "w7-256", "tidegate i8x16", _INT8_PEERS, 2.0, more_exact=True),
+    *_DEPLOYED_BARS,
 )
 
 # A row within this factor of its measured floor is met.
@@ -151,6 +170,7 @@ def _avx2_bars():
         yield Bar(row, case, "tidegate f32", ("onednn",), factor)
         if floor:
             yield Bar(row, case, "tidegate f32", ("floor",), floor, at_most=True)
+    yield from _DEPLOYED_BARS
 
 
 BARS = {"native": _NATIVE_BARS, "avx2": tuple(_avx2_bars())}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tidegate::{Model, Numeric, Port};
+use tidegate::{Model, Numeric, Port, Schedule};
 
 use crate::canonical::{self, Tensor};
 use crate::data::{
@@ -172,7 +172,8 @@ impl Reader<'_> {
     }
 
     /// The sequences in a tensor of `[steps, size]` or `[n, steps, size]`. Leading dimensions of 1 are allowed. If the model
-    /// takes several steps in one call in its own framework, `[calls, steps, size]` is one sequence.
+    /// takes a fixed number of steps in one call in its own framework, `[calls, steps, size]` is one sequence. If this number
+    /// is 1, so are the calls with its input in any shape, such as `[calls, 1, 257, 1, 2]`.
     fn split(self, stored: Stored, port: &Port<'_>, file: &Path) -> Result<Split, DataError> {
         let Port { name, size, .. } = *port;
         let call = self.ports.iter().find(|of| of.name == name).and_then(|of| of.rows);
@@ -181,11 +182,12 @@ impl Reader<'_> {
             [only] if only == size => Some(1),
             [ref calls @ .., steps, last] if last == size && Some(steps) == call && !calls.contains(&0) => Some(1),
             [ref ones @ .., steps, last] if last == size && steps > 0 && ones.iter().all(|&one| one == 1) => Some(1),
-            [count, steps, last] if last == size && steps > 0 && count > 0 && call.is_none() => Some(count),
+            [count, steps, last] if last == size && steps > 0 && count > 0 && matches!(call, None | Some(1)) => Some(count),
+            [calls, ref own @ ..] if call == Some(1) && calls > 0 && elements(own) == Some(size) => Some(1),
             _ => None,
         };
         let Some(count) = count else {
-            let forms = match call {
+            let forms = match call.filter(|&call| call > 1) {
                 Some(call) => format!("[steps, {size}] or [calls, {call}, {size}]"),
                 None => format!("[steps, {size}] or [n, steps, {size}]"),
             };
@@ -199,11 +201,21 @@ impl Reader<'_> {
         }
         if count > 1 {
             let rows = tensor.data.chunks(tensor.data.len() / count).map(<[f32]>::to_vec).collect();
-            return Ok(Split { rows, is_list: true, note: None });
+            let is_stream = tensor.data.len() == count * size && self.model.schedule() == Schedule::Endless;
+            let has_states = self.model.stateful_nodes().next().is_some();
+            let note = (is_stream && has_states).then(|| {
+                format!("each of the {count} sequences has one step; one sequence of {count} steps is [{count}, {size}]")
+            });
+            return Ok(Split { rows, is_list: true, note });
         }
         let (values, note) = whole_calls(tensor.data, port, call, file)?;
         Ok(Split { rows: vec![values], is_list: false, note })
     }
+}
+
+/// The number of elements of a shape.
+fn elements(shape: &[usize]) -> Option<usize> {
+    shape.iter().try_fold(1_usize, |all, &dim| all.checked_mul(dim))
 }
 
 /// The sequences in a tensor.

@@ -97,6 +97,32 @@ fn steps_that_do_not_fill_a_call_are_dropped_with_a_note() {
     assert!(!done.status.success() && said.contains("takes [steps, 4] or [calls, 3, 4]"), "{said}");
 }
 
+/// Calls of a graph that has no time dimension are the steps of one stream in every command, as in `run`. An image does not
+/// say how its graph was called.
+#[test]
+fn calls_of_a_graph_without_time_calibrate_as_one_stream() {
+    const CHUNKS: usize = 12;
+    const CHUNK: usize = 576;
+    let here = Workplace::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/silero_vad");
+    let model = folder.join("silero_vad_16k_op15.onnx").display().to_string();
+    let sound = (0..CHUNKS * CHUNK).map(|at| ((at * at % 1009) as f32 / 1009.0 - 0.5) * (at % 3000) as f32 / 3000.0);
+    let sound: Vec<f32> = sound.collect();
+    let images = [vec![CHUNKS, CHUNK], vec![CHUNKS, 1, CHUNK], vec![CHUNKS, 1, 24, 24]].map(|shape| {
+        let tensors = [(UNNAMED.to_owned(), Tensor { shape, data: sound.clone() })].into();
+        write_tensors(&here.path("chunks.npy"), &tensors).unwrap();
+        here.succeed(&["pack", &model, "--bind", "sr=16000", "--calibrate", "chunks.npy", "-o", "silero.tgi"]);
+        here.read("silero.tgi")
+    });
+    assert!(images[0] == images[1] && images[0] == images[2], "the calibration depends on the shape");
+    let tensors = [(UNNAMED.to_owned(), Tensor { shape: vec![CHUNKS, 1, CHUNK], data: sound })].into();
+    write_tensors(&here.path("chunks.npy"), &tensors).unwrap();
+    let done = here.command(&["run", "silero.tgi", "--input", "chunks.npy", "--output", "out.npy"]).output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    let note = "note: chunks.npy: each of the 12 sequences has one step; one sequence of 12 steps is [12, 576]\n";
+    assert!(done.status.success() && said.ends_with(note), "{said}");
+}
+
 /// Frames of a window of MLPerf's streaming wake word, and features of a frame.
 const FRAMES: usize = 30;
 const FEATURES: usize = 40;

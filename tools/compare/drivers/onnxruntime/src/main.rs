@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
 
 use anyhow::{Context, Result, bail};
-use compare_protocol::{Case, Runner, serve};
+use compare_protocol::{Case, Port, Ports, Runner, serve};
 use libloading::Library;
 use ort_sys::{
     ONNXTensorElementDataType, OrtApi, OrtApiBase, OrtLoggingLevel, OrtMemType, OrtMemoryInfo, OrtSession,
@@ -87,6 +87,8 @@ struct OnnxRuntime {
     frames: Vec<Value>,
     /// Both copies of the states of a stream. For a sequence: its output, and its mask if there is one.
     states: [Vec<Value>; 2],
+    /// The output of a stream, if it is not the first state.
+    output: Option<Value>,
     /// Even calls read the first copy of the states and write the second one; odd calls do the opposite. The first input is
     /// replaced by a frame.
     calls: [Call; 2],
@@ -99,8 +101,8 @@ fn main() -> Result<()> {
     let case = Case::from_arguments()?;
     let variant = Case::variant()?;
     let (time, batch, input) = (case.number("steps")?, case.number("batch")?, case.number("input")?);
-    let (hidden, states, stream) = (case.number("hidden")?, case.number("states")?, case.is_stream()?);
-    let output = case.number("output")?;
+    let (output, stream) = (case.number("output")?, case.is_stream()?);
+    let ports = if stream { Some(Ports::read(&case)?) } else { None };
     let x = case.floats("x.f32")?;
     let masks = if case.number("masked")? == 1 { Some(case.floats("mask.f32")?) } else { None };
     let model = case.path(match variant.as_str() {
@@ -126,26 +128,32 @@ fn main() -> Result<()> {
             let kind = ort_sys::OrtAllocatorType::OrtArenaAllocator;
             api.check((api.0.CreateCpuMemoryInfo)(kind, OrtMemType::OrtMemTypeDefault, &mut info))?;
         }
-        let frame = if stream { 1 } else { time };
-        let shape = [frame as i64, batch as i64, input as i64];
-        let value = |memory: Vec<f32>, shape: &[i64]| Value::new(&api, info, memory, shape);
-        let frames: Vec<Value> =
-            x.chunks_exact(frame * batch * input).map(|chunk| value(chunk.to_vec(), &shape)).collect::<Result<_>>()?;
-        let state_shape = [1, batch as i64, hidden as i64];
-        let make =
-            |count| (0..count).map(|_| value(vec![0.0; batch * hidden], &state_shape)).collect::<Result<Vec<_>>>();
-        let (states, calls, names) = if stream {
-            let (first, second) = (make(states)?, make(states)?);
+        let value = |memory: Vec<f32>, shape: &[usize]| {
+            let shape: Vec<i64> = shape.iter().map(|&dim| dim as i64).collect();
+            Value::new(&api, info, memory, &shape)
+        };
+        let zeros = |port: &Port| value(vec![0.0; port.elements()], &port.shape);
+        let shape = ports.as_ref().map_or(vec![time, batch, input], |ports| ports.frame.shape.clone());
+        let frames: Vec<Value> = x
+            .chunks_exact(shape.iter().product())
+            .map(|chunk| value(chunk.to_vec(), &shape))
+            .collect::<Result<_>>()?;
+        let mut shown = None;
+        let (states, calls, names) = if let Some(Ports { frame, output, states }) = &ports {
+            shown = output.as_ref().map(zeros).transpose()?;
+            let make = || states.iter().map(|(state, _)| zeros(state)).collect::<Result<Vec<_>>>();
+            let (first, second) = (make()?, make()?);
             let call = |from: &[Value], to: &[Value]| Call {
                 inputs: [ptr::null()].into_iter().chain(from.iter().map(|v| v.value.cast_const())).collect(),
-                outputs: to.iter().map(|v| v.value).collect(),
+                outputs: shown.iter().chain(to).map(|v| v.value).collect(),
             };
             let calls = [call(&first, &second), call(&second, &first)];
-            let names = [&["x", "h0", "c0"][..=states], &["h1", "c1"][..states]];
-            ([first, second], calls, names.map(<[_]>::to_vec))
+            let inputs = [frame].into_iter().chain(states.iter().map(|(state, _)| state)).map(|port| port.name.as_str());
+            let outputs = output.iter().map(|port| &port.name).chain(states.iter().map(|(_, next)| next));
+            ([first, second], calls, [inputs.collect(), outputs.map(String::as_str).collect()])
         } else {
-            let out = value(vec![0.0; time * batch * output], &[time as i64, batch as i64, output as i64])?;
-            let mask = masks.map(|mask| value(mask, &[time as i64, batch as i64, 1])).transpose()?;
+            let out = value(vec![0.0; time * batch * output], &[time, batch, output])?;
+            let mask = masks.map(|mask| value(mask, &[time, batch, 1])).transpose()?;
             let call = || Call {
                 inputs: [ptr::null()].into_iter().chain(mask.iter().map(|v| v.value.cast_const())).collect(),
                 outputs: vec![out.value],
@@ -154,10 +162,10 @@ fn main() -> Result<()> {
             ([vec![out], mask.into_iter().collect()], calls, [inputs, vec!["y"]])
         };
         let text =
-            names.map(|names| names.into_iter().map(|name| CString::new(name).expect("no 0")).collect::<Vec<_>>());
+            names.map(|names: Vec<&str>| names.into_iter().map(|name| CString::new(name).expect("no 0")).collect::<Vec<_>>());
         let names = text.each_ref().map(|names| names.iter().map(|name| name.as_ptr()).collect());
         let description = format!("onnxruntime {}", api.1);
-        let runner = OnnxRuntime { api, session, _names: text, names, frames, states, calls, next: 0, odd: 0, stream };
+        let runner = OnnxRuntime { api, session, _names: text, names, frames, states, output: shown, calls, next: 0, odd: 0, stream };
         Ok((runner, description))
     })
 }
@@ -195,7 +203,7 @@ impl Runner for OnnxRuntime {
         for _ in 0..self.frames.len() {
             let written = usize::from(self.stream) & (self.odd ^ 1);
             self.call()?;
-            all.extend_from_slice(&self.states[written][0].memory);
+            all.extend_from_slice(&self.output.as_ref().unwrap_or(&self.states[written][0]).memory);
         }
         Ok(all)
     }

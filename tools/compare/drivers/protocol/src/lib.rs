@@ -53,6 +53,54 @@ impl Case {
     }
 }
 
+/// The inputs and outputs of a graph of one step, which `ports.txt` lists.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Ports {
+    pub frame: Port,
+    /// The output, if it is not the first state.
+    pub output: Option<Port>,
+    /// The states, and the names of their next values.
+    pub states: Vec<(Port, String)>,
+}
+
+/// A tensor of a graph.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Port {
+    pub name: String,
+    pub shape: Vec<usize>,
+}
+
+impl Port {
+    fn new(name: &str, shape: &str) -> Result<Self> {
+        Ok(Self { name: name.into(), shape: shape.split(',').map(str::parse).collect::<Result<_, _>>()? })
+    }
+
+    /// Number of elements.
+    pub fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+}
+
+impl Ports {
+    /// Those of a stream.
+    pub fn read(case: &Case) -> Result<Self> {
+        Self::parse(&fs::read_to_string(case.path("ports.txt"))?)
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let mut ports = Self::default();
+        for line in text.lines() {
+            match *line.split(' ').collect::<Vec<_>>() {
+                ["frame", name, shape] => ports.frame = Port::new(name, shape)?,
+                ["output", name, shape] => ports.output = Some(Port::new(name, shape)?),
+                ["state", name, next, shape] => ports.states.push((Port::new(name, shape)?, next.into())),
+                _ => bail!("ports.txt has the line {line:?}"),
+            }
+        }
+        Ok(ports)
+    }
+}
+
 /// A loaded case.
 pub trait Runner {
     /// One call: the next step of an endless stream over the case's frames, or the whole sequence from a zero state.
@@ -106,7 +154,19 @@ pub fn transposed(values: &[f32], rows: usize, columns: usize, size: usize) -> V
 
 #[cfg(test)]
 mod tests {
-    use super::transposed;
+    use super::{Port, Ports, transposed};
+
+    #[test]
+    fn ports_are_read() {
+        let port = |name: &str, shape: &[usize]| Port { name: name.into(), shape: shape.into() };
+        let text = "frame mix 1,257,1,2\noutput enh 1,514\nstate cache cache_out 2,16\n";
+        let ports = Ports::parse(text).unwrap();
+        assert_eq!(ports.frame, port("mix", &[1, 257, 1, 2]));
+        assert_eq!(ports.output, Some(port("enh", &[1, 514])));
+        assert_eq!(ports.states, [(port("cache", &[2, 16]), "cache_out".to_owned())]);
+        assert!(Ports::parse("frame mix 1,x\n").is_err());
+        assert!(Ports::parse("input mix 1\n").is_err());
+    }
 
     #[test]
     fn columns_become_rows() {

@@ -1,16 +1,15 @@
 //! tract: the optimized ONNX model. A stream passes the state of each step to the next.
 
 use anyhow::Result;
-use compare_protocol::{Case, Runner, serve};
+use compare_protocol::{Case, Ports, Runner, serve};
 use tract_onnx::prelude::*;
 
 struct Tract {
     plan: Arc<TypedRunnableModel>,
     state: TypedSimpleState,
-    stream: bool,
     /// The whole sequence, or the frames of a stream.
     inputs: Vec<TValue>,
-    /// Initial states of a stream: h, and c of an LSTM.
+    /// Initial states of a stream.
     zeros: TVec<TValue>,
     carried: TVec<TValue>,
     next: usize,
@@ -19,25 +18,24 @@ struct Tract {
 fn main() -> Result<()> {
     let case = Case::from_arguments()?;
     let (time, batch, input) = (case.number("steps")?, case.number("batch")?, case.number("input")?);
-    let (hidden, states, stream) = (case.number("hidden")?, case.number("states")?, case.is_stream()?);
+    let ports = if case.is_stream()? { Some(Ports::read(&case)?) } else { None };
     let x = case.floats("x.f32")?;
     serve(|| {
-        let frames = if stream { 1 } else { time };
         let mut model = tract_onnx::onnx().model_for_path(case.path("model.onnx"))?;
-        model.set_input_fact(0, f32::fact([frames, batch, input]).into())?;
-        let state = if stream { states } else { 0 };
-        for port in 1..=state {
-            model.set_input_fact(port, f32::fact([1, batch, hidden]).into())?;
+        let shape = ports.as_ref().map_or(vec![time, batch, input], |ports| ports.frame.shape.clone());
+        model.set_input_fact(0, f32::fact(&shape).into())?;
+        let mut zeros = tvec![];
+        for (index, (state, _)) in ports.iter().flat_map(|ports| &ports.states).enumerate() {
+            model.set_input_fact(1 + index, f32::fact(&state.shape).into())?;
+            zeros.push(Tensor::zero::<f32>(&state.shape)?.into_tvalue());
         }
         let plan = model.into_optimized()?.into_runnable()?;
         let inputs = x
-            .chunks_exact(frames * batch * input)
-            .map(|chunk| Ok(Tensor::from_shape(&[frames, batch, input], chunk)?.into_tvalue()))
+            .chunks_exact(shape.iter().product())
+            .map(|chunk| Ok(Tensor::from_shape(&shape, chunk)?.into_tvalue()))
             .collect::<Result<_>>()?;
-        let zeros: TVec<TValue> =
-            (0..state).map(|_| Ok(Tensor::zero::<f32>(&[1, batch, hidden])?.into_tvalue())).collect::<Result<_>>()?;
         let state = plan.spawn()?;
-        let runner = Tract { plan, state, stream, inputs, carried: zeros.clone(), zeros, next: 0 };
+        let runner = Tract { plan, state, inputs, carried: zeros.clone(), zeros, next: 0 };
         Ok((runner, "tract 0.23.9".into()))
     })
 }
@@ -48,9 +46,8 @@ impl Tract {
         self.next = (self.next + 1) % self.inputs.len();
         inputs.extend(self.carried.drain(..));
         let outputs = self.state.run(inputs)?;
-        if self.stream {
-            self.carried = outputs.clone();
-        }
+        // The states are the last outputs.
+        self.carried.extend(outputs[outputs.len() - self.zeros.len()..].iter().cloned());
         Ok(outputs)
     }
 }

@@ -121,6 +121,10 @@ impl Session<'_> {
         let fits = (1..=MAX_SIZE).contains(&size);
         fail_if(!fits, format_args!("input {:?} has more than {MAX_SIZE} features, or none", of.name))?;
         let mut source = self.network.input(&of.name, size);
+        if time.is_none() && !self.setup.windowed {
+            // A call of the graph is a step.
+            self.network.called_with(&of.name, 1);
+        }
         if let (Some(steps), true) = (steps, self.setup.windowed) {
             let fits = steps.checked_mul(size).is_some_and(|all| all <= MAX_SIZE);
             fail_if(!fits, format_args!("a window of {steps} steps of {size} features is too large"))?;
