@@ -90,7 +90,10 @@ fn the_first_page_for_python_runs() {
 fn the_commands_of_readme_run() {
     let here = Workplace::new();
     std::os::unix::fs::symlink(repository("assets"), here.path("assets")).unwrap();
+    here.succeed(&["demo", "--keep", "target/demo"]);
     run_in(&here, &["README.md"]);
+    let heard = here.json(&["listen", "gru_s.tgi", "--wav", "target/demo/stream.wav", "--json"]);
+    assert!(heard["events"].as_array().is_some_and(|events| events.len() > 10), "{heard}");
 }
 
 #[test]
