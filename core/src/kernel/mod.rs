@@ -40,6 +40,9 @@ mod mve_asm;
 #[cfg(all(target_arch = "arm", feature = "mve"))]
 #[expect(unsafe_code)]
 mod mve_gates;
+#[cfg(target_arch = "aarch64")]
+#[expect(unsafe_code)]
+mod neon;
 #[cfg(target_arch = "riscv32")]
 #[expect(unsafe_code)]
 mod rv32;
@@ -49,9 +52,6 @@ mod rv32_gates;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 #[expect(unsafe_code)]
 mod simd128;
-#[cfg(target_arch = "aarch64")]
-#[expect(unsafe_code)]
-mod neon;
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code)]
 mod sse2;

@@ -182,7 +182,9 @@ impl Reader<'_> {
             [only] if only == size => Some(1),
             [ref calls @ .., steps, last] if last == size && Some(steps) == call && !calls.contains(&0) => Some(1),
             [ref ones @ .., steps, last] if last == size && steps > 0 && ones.iter().all(|&one| one == 1) => Some(1),
-            [count, steps, last] if last == size && steps > 0 && count > 0 && matches!(call, None | Some(1)) => Some(count),
+            [count, steps, last] if last == size && steps > 0 && count > 0 && matches!(call, None | Some(1)) => {
+                Some(count)
+            }
             [calls, ref own @ ..] if call == Some(1) && calls > 0 && elements(own) == Some(size) => Some(1),
             _ => None,
         };
@@ -204,7 +206,9 @@ impl Reader<'_> {
             let is_stream = tensor.data.len() == count * size && self.model.schedule() == Schedule::Endless;
             let has_states = self.model.stateful_nodes().next().is_some();
             let note = (is_stream && has_states).then(|| {
-                format!("each of the {count} sequences has one step; one sequence of {count} steps is [{count}, {size}]")
+                format!(
+                    "each of the {count} sequences has one step; one sequence of {count} steps is [{count}, {size}]"
+                )
             });
             return Ok(Split { rows, is_list: true, note });
         }

@@ -75,9 +75,7 @@ fn code(name: &str) -> &'static [&'static str] {
 /// Runs the named fuzz targets and parts, or everything if none is named, without those that are recorded. After `minutes`,
 /// no other target or part is started.
 pub fn run(names: Vec<String>, minutes: Option<u64>) -> Result<(), Failure> {
-    if !printed("git", &["status", "--porcelain", "--untracked-files=no", "--", ".", RECORD_IS_NO_CODE])?
-        .is_empty()
-    {
+    if !printed("git", &["status", "--porcelain", "--untracked-files=no", "--", ".", RECORD_IS_NO_CODE])?.is_empty() {
         return Err("a record names its commit: commit the changes first".to_owned());
     }
     let end = minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));

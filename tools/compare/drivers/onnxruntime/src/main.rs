@@ -134,10 +134,8 @@ fn main() -> Result<()> {
         };
         let zeros = |port: &Port| value(vec![0.0; port.elements()], &port.shape);
         let shape = ports.as_ref().map_or(vec![time, batch, input], |ports| ports.frame.shape.clone());
-        let frames: Vec<Value> = x
-            .chunks_exact(shape.iter().product())
-            .map(|chunk| value(chunk.to_vec(), &shape))
-            .collect::<Result<_>>()?;
+        let frames: Vec<Value> =
+            x.chunks_exact(shape.iter().product()).map(|chunk| value(chunk.to_vec(), &shape)).collect::<Result<_>>()?;
         let mut shown = None;
         let (states, calls, names) = if let Some(Ports { frame, output, states }) = &ports {
             shown = output.as_ref().map(zeros).transpose()?;
@@ -148,7 +146,8 @@ fn main() -> Result<()> {
                 outputs: shown.iter().chain(to).map(|v| v.value).collect(),
             };
             let calls = [call(&first, &second), call(&second, &first)];
-            let inputs = [frame].into_iter().chain(states.iter().map(|(state, _)| state)).map(|port| port.name.as_str());
+            let inputs =
+                [frame].into_iter().chain(states.iter().map(|(state, _)| state)).map(|port| port.name.as_str());
             let outputs = output.iter().map(|port| &port.name).chain(states.iter().map(|(_, next)| next));
             ([first, second], calls, [inputs.collect(), outputs.map(String::as_str).collect()])
         } else {
@@ -161,11 +160,24 @@ fn main() -> Result<()> {
             let (calls, inputs) = ([call(), call()], if mask.is_some() { vec!["x", "mask"] } else { vec!["x"] });
             ([vec![out], mask.into_iter().collect()], calls, [inputs, vec!["y"]])
         };
-        let text =
-            names.map(|names: Vec<&str>| names.into_iter().map(|name| CString::new(name).expect("no 0")).collect::<Vec<_>>());
+        let text = names.map(|names: Vec<&str>| {
+            names.into_iter().map(|name| CString::new(name).expect("no 0")).collect::<Vec<_>>()
+        });
         let names = text.each_ref().map(|names| names.iter().map(|name| name.as_ptr()).collect());
         let description = format!("onnxruntime {}", api.1);
-        let runner = OnnxRuntime { api, session, _names: text, names, frames, states, output: shown, calls, next: 0, odd: 0, stream };
+        let runner = OnnxRuntime {
+            api,
+            session,
+            _names: text,
+            names,
+            frames,
+            states,
+            output: shown,
+            calls,
+            next: 0,
+            odd: 0,
+            stream,
+        };
         Ok((runner, description))
     })
 }
