@@ -24,6 +24,8 @@ pub struct Calibration {
     sequences: Vec<Vec<Vec<f32>>>,
     /// A readable description of the data.
     pub what: String,
+    /// Notes for the user about the data.
+    pub notes: Vec<String>,
     /// The source of the sequences.
     data: Option<PathBuf>,
 }
@@ -78,7 +80,8 @@ impl Calibration {
         let clips = if data.is_dir() {
             Some(folder(data)?)
         } else if is_index(data)? {
-            Some(read_index_files(data)?).filter(|files| files.iter().any(|file| is_audio(file)))
+            let has_front_end = loaded.front_end().is_some();
+            Some(read_index_files(data)?).filter(|files| has_front_end && files.iter().any(|file| is_audio(file)))
         } else {
             None
         };
@@ -96,7 +99,7 @@ impl Calibration {
         let _ = front_end_of(&loaded, file)?;
         let mfcc = Mfcc::parse(&section).map_err(|error| DataError::new(file, error))?;
         let sequences = sounds(&mfcc, loaded.schedule(), &clips, file, progress)?;
-        Ok(Self { sequences, what, data: Some(data.to_owned()) })
+        Ok(Self { sequences, what, notes: Vec::new(), data: Some(data.to_owned()) })
     }
 
     /// Takes sequences in memory; `what` describes them.
@@ -105,7 +108,7 @@ impl Calibration {
             true => format!("{} sequences of {what}", inputs.sequences.len()),
             false => what.to_owned(),
         };
-        Self { sequences: inputs.sequences, what, data: None }
+        Self { sequences: inputs.sequences, what, notes: inputs.notes, data: None }
     }
 
     /// Takes the substitute for calibration data that [`StandIn`] chooses for the model.
@@ -114,7 +117,7 @@ impl Calibration {
     /// If the model cannot be packed.
     pub fn stand_in(model: &Canonical, file: &Path) -> Result<Self, LoadError> {
         let sequences = StandIn::sequences(model).map_err(|error| DataError::new(file, error))?;
-        Ok(Self { sequences, what: StandIn::of(model).to_string(), data: None })
+        Ok(Self { sequences, what: StandIn::of(model).to_string(), notes: Vec::new(), data: None })
     }
 
     /// Runs a model on the sequences and collects its values.

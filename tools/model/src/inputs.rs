@@ -7,8 +7,8 @@ use tidegate::{Model, Numeric, Port, Schedule};
 
 use crate::canonical::{self, Tensor};
 use crate::data::{
-    DataError, Examples, Stored, is_audio, is_index, read_audio_at, read_index, read_index_files, read_series,
-    read_stored_tensors,
+    Audio, DataError, Examples, Stored, is_audio, is_index, read_audio, read_audio_at, read_index, read_index_files,
+    read_series, read_stored_tensors,
 };
 use crate::runner::clip_features;
 use crate::sound::front_end_of;
@@ -49,7 +49,7 @@ pub enum Part {
 }
 
 impl Reader<'_> {
-    /// Reads one sequence or many: sound for a model with a front end; `.npy`, `.npz`, `.safetensors` or `.csv` with
+    /// Reads one sequence or many: sound for a model with a front end, or whose step is a sample; `.npy`, `.npz`, `.safetensors` or `.csv` with
     /// `[steps, size]` or `[n, steps, size]` for each input; tensors named `x`, `y` and `lengths`; a `.ts` file; or an
     /// index of files that hold a sequence each.
     ///
@@ -57,7 +57,7 @@ impl Reader<'_> {
     /// If the file cannot be read, or does not fit the model.
     pub fn read(self, file: &Path, part: Part) -> Result<Inputs, DataError> {
         if is_audio(file) {
-            return Ok(Inputs { sequences: vec![vec![self.sound(file)?]], ..Inputs::default() });
+            return self.heard(file);
         }
         if file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ts")) {
             return self.examples(read_series(file)?, file);
@@ -114,6 +114,17 @@ impl Reader<'_> {
             }
         }
         Ok(Inputs { sequences, is_list, notes, ..Inputs::default() })
+    }
+
+    /// A sound: its features, or its samples from -1 to 1 if the model has no front end and a step is one number.
+    fn heard(self, file: &Path) -> Result<Inputs, DataError> {
+        if self.model.front_end().is_some() || !self.model.inputs().map(|port| port.size).eq([1]) {
+            return Ok(Inputs { sequences: vec![vec![self.sound(file)?]], ..Inputs::default() });
+        }
+        let Audio { sample_rate, samples } = read_audio(file)?;
+        let note = format!("its {} samples at {sample_rate} Hz are the steps", samples.len());
+        let samples = samples.into_iter().map(|sample| f32::from(sample) / 32_768.0).collect();
+        Ok(Inputs { sequences: vec![vec![samples]], notes: vec![note], ..Inputs::default() })
     }
 
     /// The features of a sound.

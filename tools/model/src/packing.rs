@@ -71,6 +71,8 @@ pub struct Measured {
     pub numeric: Numeric,
     /// Description of the calibration data.
     pub source: String,
+    /// Notes for the user about the data.
+    pub notes: Vec<String>,
     seen: Seen,
     rules: RangeRules,
     ranges: Ranges,
@@ -224,8 +226,8 @@ impl Packer<'_> {
             None => None,
         };
         let wider_gains = self.wider_gains(&reference, numeric, &calibration, &ranges, &comparison)?;
-        let source = calibration.what;
-        let measured = Measured { numeric, source, seen, rules, ranges, comparison, decisions, wider_gains };
+        let Calibration { what: source, notes, .. } = calibration;
+        let measured = Measured { numeric, source, notes, seen, rules, ranges, comparison, decisions, wider_gains };
         Ok((image, measured))
     }
 

@@ -22,7 +22,7 @@ use self::board::{Board, Machine};
 use self::project::Project;
 use self::template::File;
 use super::args::{JsonArg, SettingArgs, numeric};
-use super::{Failure, Outcome, print_notes};
+use super::{Failure, Outcome, print_file_notes, print_notes};
 
 /// Writes a project that builds and runs a model on a board
 ///
@@ -225,6 +225,9 @@ fn integers(args: &Args, model: &Canonical, numeric: Numeric, layout: Layout) ->
     let packing = Packing { numeric: Some(numeric), layout, ..Packing::default() };
     let source = args.calibrate.as_deref().map_or(Source::Nothing, Source::File);
     let (image, measured) = Packer { model, file, progress: &Bars }.pack(&packing, source, None)?;
+    if let (Some(measured), Some(data)) = (&measured, &args.calibrate) {
+        print_file_notes(data, &measured.notes);
+    }
     if let Some(Measured { comparison, .. }) = measured.filter(|measured| is_poor(&measured.comparison.output)) {
         let (name, ratio) = (file.display(), comparison.output.snr_db());
         eprintln!("warning: {name}: the output is {ratio:.1} dB from that of f32: `tidegate pack` shows why");

@@ -18,7 +18,7 @@ use tidegate_tools::progress::Bars;
 use tidegate_tools::report::page;
 
 use super::args::{JsonArg, SettingArgs, numeric};
-use super::{Failure, Outcome, check_extension, check_outputs, print_notes, shown};
+use super::{Failure, Outcome, check_extension, check_outputs, print_file_notes, print_notes, shown};
 
 /// Packs a model into a flash image
 ///
@@ -149,6 +149,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     let source = args.calibrate.as_deref().map_or(Source::Nothing, Source::File);
     let (mut image, measured) = packer.pack(&packing, source, args.evaluate.as_deref())?;
+    if let (Some(measured), Some(data)) = (&measured, &args.calibrate) {
+        print_file_notes(data, &measured.notes);
+    }
     if args.self_test {
         let tested = with_self_test(image.bytes()).map_err(|error| Failure::of(&args.model, error))?;
         image = ImageBuffer::new(&tested);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tidegate_model::canonical::Tensor;
-use tidegate_model::data::{UNNAMED, read_tensors, write_tensors};
+use tidegate_model::data::{UNNAMED, read_audio, read_tensors, write_tensors};
 use tidegate_tests::data;
 
 use super::Workplace;
@@ -97,6 +97,28 @@ fn steps_that_do_not_fill_a_call_are_dropped_with_a_note() {
     assert!(!done.status.success() && said.contains("takes [steps, 4] or [calls, 3, 4]"), "{said}");
 }
 
+/// An amplifier has no front end: its steps are the samples of a sound.
+#[test]
+fn a_sound_is_the_steps_of_a_model_of_samples() {
+    let here = Workplace::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/small/deployed/amps");
+    let model = folder.join("lstm8_ts9_pytorch.json").display().to_string();
+    let flac = super::yes_flac();
+    let samples = read_audio(Path::new(&flac)).unwrap().samples;
+    let data: Vec<f32> = samples.iter().map(|&sample| f32::from(sample) / 32_768.0).collect();
+    let tensor = Tensor { shape: vec![data.len(), 1], data };
+    write_tensors(&here.path("samples.npy"), &[(UNNAMED.to_owned(), tensor)].into()).unwrap();
+    let given = [flac.as_str(), "samples.npy"].map(|input| {
+        here.succeed(&["run", &model, "--input", input, "--output", "out.npy"]);
+        here.succeed(&["pack", &model, "--calibrate", input, "-o", "amp.tgi"]);
+        (here.read("out.npy"), here.read("amp.tgi"))
+    });
+    assert!(given[0] == given[1], "samples and their sound differ");
+    let done = here.command(&["run", "amp.tgi", "--input", &flac, "--output", "out.npy"]).output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(said.ends_with(&format!("its {} samples at 16000 Hz are the steps\n", samples.len())), "{said}");
+}
+
 /// Calls of a graph that has no time dimension are the steps of one stream in every command, as in `run`. An image does not
 /// say how its graph was called.
 #[test]
@@ -121,6 +143,14 @@ fn calls_of_a_graph_without_time_calibrate_as_one_stream() {
     let said = String::from_utf8(done.stderr).unwrap();
     let note = "note: chunks.npy: each of the 12 sequences has one step; one sequence of 12 steps is [12, 576]\n";
     assert!(done.status.success() && said.ends_with(note), "{said}");
+    let classifier = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/frameworks/torch/classifier.pth");
+    let tensor = Tensor { shape: vec![12, 1, 7], data: (0..84_u8).map(|k| f32::from(k % 11) / 10.0 - 0.5).collect() };
+    write_tensors(&here.path("x.npy"), &[(UNNAMED.to_owned(), tensor)].into()).unwrap();
+    let pack = ["pack", &classifier.display().to_string(), "--calibrate", "x.npy", "-o", "classifier.tgi"];
+    let done = here.command(&pack).output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    let note = "note: x.npy: each of the 12 sequences has one step; one sequence of 12 steps is [12, 7]\n";
+    assert!(done.status.success() && said.contains(note), "{said}");
 }
 
 /// Frames of a window of MLPerf's streaming wake word, and features of a frame.

@@ -105,7 +105,9 @@ pub struct Weakest<'a> {
 pub fn weakest<'a>(comparison: &'a Comparison, model: &Canonical) -> Option<Weakest<'a>> {
     let has_weights = |layer: &str| {
         let of_layer = format!("{layer}.");
-        model.tensors.keys().any(|name| name.starts_with(&of_layer))
+        // The index of a gather is no weight.
+        let is_weight = |name: &String| name.strip_prefix(&of_layer).is_some_and(|tensor| tensor != "index");
+        model.tensors.keys().any(is_weight)
     };
     let Comparison { inputs, layers, .. } = comparison;
     let noise = |of: &Difference| if of.noise > 0.0 { of.noise / of.signal } else { 0.0 };
@@ -308,4 +310,37 @@ impl Decisions {
 /// JSON has no infinity: equal values have the ratio null.
 fn errors(difference: &Difference) -> Value {
     json!({ "max_abs_error": difference.max_abs_error, "snr_db": difference.snr_db() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::weakest;
+    use crate::canonical::{Architecture, Canonical, Node, Tensor};
+    use crate::compare::{Comparison, Difference};
+
+    /// A gather of the elements that are least exact has a lower ratio than the layer that computes them.
+    #[test]
+    fn a_gather_only_passes_on_noise() {
+        let layer = |name: &str, from: &str| Node {
+            name: name.to_owned(),
+            cell: name.to_owned(),
+            inputs: vec![from.to_owned()],
+            ..Node::default()
+        };
+        let nodes = vec![layer("dense", "x"), layer("gather", "dense")];
+        let tensors =
+            ["dense.weights", "gather.index"].map(|name| (name.to_owned(), Tensor { shape: vec![1], data: vec![0.0] }));
+        let architecture = Architecture { version: 1, nodes, ..Architecture::default() };
+        let model = Canonical { architecture, tensors: tensors.into() };
+        let difference =
+            |name: &str, noise| Difference { name: name.to_owned(), signal: 1.0, noise, ..Default::default() };
+        let comparison = Comparison {
+            inputs: vec![difference("x", 0.0)],
+            layers: vec![difference("dense", 0.01), difference("gather", 0.1)],
+            states: Vec::new(),
+            output: difference("", 0.1),
+            steps: 1,
+        };
+        assert_eq!(weakest(&comparison, &model).expect("one adds noise").value.name, "dense");
+    }
 }

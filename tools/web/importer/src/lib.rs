@@ -104,7 +104,10 @@ fn packed(request: &[u8]) -> Result<(Value, Vec<u8>), String> {
     }
     let (image, measured) = packer.pack(&packing, source, None).map_err(|error| error.to_string())?;
     let report = measured.as_ref().map(|measured| measured.report(&loaded.model, [name, "", ""]));
-    notes.extend(measured.as_ref().map(|measured| format!("calibrated on {}", measured.source)));
+    for measured in &measured {
+        notes.push(format!("calibrated on {}", measured.source));
+        notes.extend_from_slice(&measured.notes);
+    }
     let header = json!({
         "numeric": packer.numeric(&packing).name(),
         "notes": notes,

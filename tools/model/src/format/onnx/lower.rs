@@ -121,7 +121,7 @@ impl Session<'_> {
         let fits = (1..=MAX_SIZE).contains(&size);
         fail_if(!fits, format_args!("input {:?} has more than {MAX_SIZE} features, or none", of.name))?;
         let mut source = self.network.input(&of.name, size);
-        if time.is_none() && !self.setup.windowed {
+        if steps.is_none_or(|steps| steps == 1) && !self.setup.windowed {
             // A call of the graph is a step.
             self.network.called_with(&of.name, 1);
         }
