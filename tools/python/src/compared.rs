@@ -30,7 +30,7 @@ pub fn verify(py: Python<'_>, image: &Image, model: &Model, data: Data<'_>) -> P
     let compared = interruptible(py, move || {
         loaded.with(|engine| {
             let (file, image) = (Path::new(&name), engine.model());
-            let reader = Reader { model: image, ports: &[], file };
+            let reader = Reader { model: image, ports: &canonical.architecture.inputs, file };
             let (inputs, what) = match given {
                 Ok(path) => (reader.read(&path, Part::Test)?, path),
                 Err(tensors) => (reader.tensors(tensors, Path::new("data"), Part::Test)?, PathBuf::from("data")),

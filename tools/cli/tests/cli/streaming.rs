@@ -137,6 +137,13 @@ fn calls_of_a_graph_without_time_calibrate_as_one_stream() {
         here.read("silero.tgi")
     });
     assert!(images[0] == images[1] && images[0] == images[2], "the calibration depends on the shape");
+    let verified = [vec![CHUNKS, CHUNK], vec![CHUNKS, 1, CHUNK]].map(|shape| {
+        let tensors = [(UNNAMED.to_owned(), Tensor { shape, data: sound.clone() })].into();
+        write_tensors(&here.path("chunks.npy"), &tensors).unwrap();
+        let against = ["verify", "silero.tgi", "--against", &model, "--bind", "sr=16000"];
+        here.succeed(&[&against[..], &["--input", "chunks.npy"]].concat())
+    });
+    assert!(verified[0] == verified[1], "{verified:#?}");
     let tensors = [(UNNAMED.to_owned(), Tensor { shape: vec![CHUNKS, 1, CHUNK], data: sound })].into();
     write_tensors(&here.path("chunks.npy"), &tensors).unwrap();
     let done = here.command(&["run", "silero.tgi", "--input", "chunks.npy", "--output", "out.npy"]).output().unwrap();

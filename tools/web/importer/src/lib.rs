@@ -104,7 +104,7 @@ fn packed(request: &[u8]) -> Result<(Value, Vec<u8>), String> {
     }
     let (image, measured) = packer.pack(&packing, source, None).map_err(|error| error.to_string())?;
     let report = measured.as_ref().map(|measured| measured.report(&loaded.model, [name, "", ""]));
-    for measured in &measured {
+    if let Some(measured) = &measured {
         notes.push(format!("calibrated on {}", measured.source));
         notes.extend_from_slice(&measured.notes);
     }
