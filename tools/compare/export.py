@@ -24,7 +24,7 @@ def write(network, folder, tidegate):
     fields = {
         "cell": case.cell, "input": case.input, "hidden": case.hidden, "batch": case.batch, "steps": case.time,
         "layers": case.layers, "directions": case.directions, "output": case.output, "stream": int(case.stream),
-        "states": 2 if case.cell == "lstm" else 1, "normed": int(case.normed), "masked": int(case.masked),
+        "normed": int(case.normed), "masked": int(case.masked),
         "scale": float(np.abs(network.calibration).max()),
     }
     (folder / "case.txt").write_text("".join(f"{name} {value}\n" for name, value in fields.items()))
@@ -64,8 +64,7 @@ def _run(command):
 
 def _write_deployed(network, folder, tidegate):
     case, model = network.case, onnx.load(network.path)
-    fields = {"input": case.input, "hidden": 0, "batch": 1, "steps": case.time, "output": network.y.shape[-1], "stream": 1,
-              "states": 0, "masked": 0}
+    fields = {"input": case.input, "batch": 1, "steps": case.time, "output": network.y.shape[-1], "stream": 1, "masked": 0}
     (folder / "case.txt").write_text("".join(f"{name} {value}\n" for name, value in fields.items()))
     network.x.astype("<f4").tofile(folder / "x.f32")
     onnx.save(model, folder / "model.onnx")

@@ -63,6 +63,8 @@ def _streams(cell):
 
 
 _W2 = Case("w2", "W2", input=256, hidden=126, batch=64, time=1000)
+
+
 def _deployed(name, row, folder, file, input, tensors):
     return Case(name, row, input=input, time=300, stream=True, file=f"{folder}/{file}", tensors=tensors,
                 runs=("tidegate f32", "onnxruntime", "tract"))

@@ -15,6 +15,7 @@ pub fn dot(start: [i32; 4], block: &[[i8; 4]], x: &[i16]) -> [i32; 4] {
 #[inline]
 #[target_feature(enable = "neon")]
 fn dot_of_vectors(start: [i32; 4], block: &[[i8; 4]], x: &[i16]) -> [i32; 4] {
+    let block = block.get(..x.len()).unwrap_or(block);
     // SAFETY: the pointer is to four integers.
     let mut sums = unsafe { vld1q_s32(start.as_ptr()) };
     let ((pairs, last), (operands, x_last)) = (block.as_chunks::<2>(), x.as_chunks::<2>());

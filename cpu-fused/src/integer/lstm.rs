@@ -73,7 +73,7 @@ enum OfUnit {
 impl OfUnit {
     const COUNT: usize = 5;
 
-    /// The numbers of a unit whose c has `finer` fraction bits more than that of the node.
+    /// The numbers of a unit, in the order of the variants. Its c has `finer` fraction bits more than that of the node.
     fn all(mix: &Mix<'_>, finer: u32) -> [i32; Self::COUNT] {
         let most = mix.clip << finer;
         let peephole_shift = mix.peepholes.as_ref().map_or(0, |(_, shift)| shift + finer);

@@ -49,9 +49,9 @@ pub enum Part {
 }
 
 impl Reader<'_> {
-    /// Reads one sequence or many: sound for a model with a front end, or whose step is a sample; `.npy`, `.npz`, `.safetensors` or `.csv` with
-    /// `[steps, size]` or `[n, steps, size]` for each input; tensors named `x`, `y` and `lengths`; a `.ts` file; or an
-    /// index of files that hold a sequence each.
+    /// Reads one sequence or many: sound for a model with a front end, or whose step is a sample; `.npy`, `.npz`,
+    /// `.safetensors` or `.csv` with `[steps, size]` or `[n, steps, size]` for each input; tensors named `x`, `y` and
+    /// `lengths`; a `.ts` file; or an index of files that hold a sequence each.
     ///
     /// # Errors
     /// If the file cannot be read, or does not fit the model.
@@ -122,6 +122,9 @@ impl Reader<'_> {
             return Ok(Inputs { sequences: vec![vec![self.sound(file)?]], ..Inputs::default() });
         }
         let Audio { sample_rate, samples } = read_audio(file)?;
+        if samples.is_empty() {
+            return Err(DataError::new(file, "has no samples: give a sound that is not empty"));
+        }
         let note = format!("its {} samples at {sample_rate} Hz are the steps", samples.len());
         let samples = samples.into_iter().map(|sample| f32::from(sample) / 32_768.0).collect();
         Ok(Inputs { sequences: vec![vec![samples]], notes: vec![note], ..Inputs::default() })
@@ -150,7 +153,8 @@ impl Reader<'_> {
                 return Err(DataError::new(&file, format!("has {count} sequences, but a file of an index has one")));
             }
             all.sequences.append(&mut read.sequences);
-            all.notes.append(&mut read.notes);
+            // One line for each of a thousand sounds would hide the others.
+            all.notes.extend(read.notes.into_iter().filter(|_| !is_audio(&file)));
         }
         if let Ok(clips) = read_index(index) {
             names.extend(clips.into_iter().map(|clip| clip.label));

@@ -62,6 +62,10 @@ const PARTS: [Part; 4] = [
     ("cuts", cuts),
 ];
 
+/// What every result depends on besides [`code`]: dependencies, data that the program carries, and how the checks are run.
+const EVERYWHERE: [&str; 5] =
+    ["Cargo.toml", "Cargo.lock", "assets", "tools/xtask/src/fuzz.rs", "tools/xtask/src/hosts.rs"];
+
 /// The folders that a result depends on. A change elsewhere keeps it.
 fn code(name: &str) -> &'static [&'static str] {
     match name {
@@ -124,7 +128,7 @@ impl Session {
         // Text has no influence on the checks.
         let is_same = |name: &str, outcome: &Outcome| {
             let mut changes = vec!["diff", "--quiet", &outcome.commit, &commit, "--", ":!*.md", RECORD_IS_NO_CODE];
-            changes.extend(code(name));
+            changes.extend(EVERYWHERE.iter().chain(code(name)));
             printed("git", &changes).is_ok()
         };
         record.0.retain(|name, outcome| is_same(name, outcome));
