@@ -14,6 +14,8 @@ use crate::{Failure, boards, firmware, install};
 
 /// From a model to outputs in QEMU, with nothing compiled before.
 const LIMIT: Duration = Duration::from_secs(180);
+/// For a board with a HAL, beside other builds. No page states a time for it.
+const LIMIT_OF_BOARD: Duration = Duration::from_secs(600);
 const MODEL: &str = "tests/frameworks/keras3/keywords_conv1d.keras";
 const QEMU: [&str; 4] = ["qemu-m4", "qemu-m0", "qemu-m55", "qemu-riscv"];
 /// Boards, and images with a front end for them.
@@ -79,7 +81,11 @@ fn program(name: &str, project: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Runs a command of the project that must succeed within [`LIMIT`] and without a warning, and returns all that it prints.
-fn quietly(mut command: Command) -> Result<String, Failure> {
+fn quietly(command: Command) -> Result<String, Failure> {
+    quietly_within(command, LIMIT)
+}
+
+fn quietly_within(mut command: Command, limit: Duration) -> Result<String, Failure> {
     let shown = shell::shown(&command);
     shell::say(&format!("    {shown}"));
     let path = folder().join("output");
@@ -87,7 +93,7 @@ fn quietly(mut command: Command) -> Result<String, Failure> {
     let errors = file.try_clone().map_err(shell::about(&path))?;
     let child = command.stdin(Stdio::null()).stdout(file).stderr(errors).spawn();
     let mut child = child.map_err(|error| format!("cannot start `{shown}`: {error}"))?;
-    let status = shell::end_within(&mut child, &shown, LIMIT)?;
+    let status = shell::end_within(&mut child, &shown, limit)?;
     let printed = shell::read(&path)?;
     if !status.success() || printed.contains("warning") {
         return Err(format!("`{shown}` failed or warned, {status}:\n{printed}"));
@@ -213,7 +219,7 @@ pub fn board_of_the_day() -> Result<(), Failure> {
         let project = write("board", sound, board, &[])?;
         let mut check = program("cargo", &project.folder, &["check"]);
         check.env("CARGO_TARGET_DIR", folder().join("target"));
-        quietly(check).map(drop)
+        quietly_within(check, LIMIT_OF_BOARD).map(drop)
     })
 }
 
@@ -227,7 +233,7 @@ pub fn boards() -> Result<(), Failure> {
                 let project = write("board", model, board, &[])?;
                 let mut build = program("cargo", &project.folder, &["build", "--release"]);
                 build.env("CARGO_TARGET_DIR", folder().join("target"));
-                quietly(build).map(drop)
+                quietly_within(build, LIMIT_OF_BOARD).map(drop)
             })?;
         }
     }

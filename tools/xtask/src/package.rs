@@ -13,13 +13,46 @@ use crate::shell::{cargo, root, run as run_command, shown};
 /// Files that every package must contain.
 const FILES: [&str; 4] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 
-/// The packages' workspace.
+/// The packages' workspace. Its profile, and the features that `as-in-workspace` asks for, are those of the main workspace,
+/// so that both share the dependencies that they have compiled.
 const WORKSPACE: &str = "\
 [workspace]
 resolver = \"3\"
-members = [\"tidegate*\"]
+members = [\"tidegate*\", \"as-in-workspace\"]
+
+[profile.release]
+lto = \"off\"
+
+[profile.release.package]
+syn.opt-level = 0
 
 [patch.crates-io]
+";
+
+/// The member that asks for the features which other crates of the main workspace need. `tests/fuzz/Cargo.toml` has the
+/// same list.
+const FEATURES: &str = "\
+[package]
+name = \"as-in-workspace\"
+version = \"0.0.0\"
+edition = \"2024\"
+publish = false
+
+[lib]
+path = \"lib.rs\"
+
+[dependencies]
+bytes = \"1\"
+either = \"1\"
+ppv-lite86 = \"0.2\"
+rustix = { version = \"1\", features = [\"pty\"] }
+smallvec = { version = \"1\", features = [\"const_generics\", \"const_new\"] }
+tokio = { version = \"1\", features = [\"io-util\", \"macros\", \"net\", \"rt-multi-thread\", \"signal\", \"sync\", \"time\"] }
+zeroize = { version = \"1\", features = [\"zeroize_derive\"] }
+
+[build-dependencies]
+syn = { version = \"3\", features = [\"extra-traits\", \"full\", \"visit-mut\"] }
+syn-2 = { package = \"syn\", version = \"2\", features = [\"extra-traits\", \"full\", \"visit\"] }
 ";
 
 /// Fails with the first package that lacks a file or does not compile, and if the stated Rust version is not the one
@@ -60,6 +93,10 @@ pub fn check() -> Result<(), Failure> {
         let path = folder.join(file);
         fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
     };
+    let features = folder.join("as-in-workspace");
+    fs::create_dir_all(&features).map_err(|error| format!("{}: {error}", features.display()))?;
+    write("as-in-workspace/Cargo.toml", FEATURES.as_bytes())?;
+    write("as-in-workspace/lib.rs", b"")?;
     let lock = root().join("Cargo.lock");
     write("Cargo.lock", &fs::read(&lock).map_err(|error| format!("{}: {error}", lock.display()))?)?;
     for (name, version) in &published {
