@@ -18,6 +18,12 @@ pub fn sigmoid<S: Simd>(s: S, x: S::F32) -> S::F32 {
     s.sigmoid(x)
 }
 
+/// σ(`gate`) · tanh(x). Propagates NaN.
+#[inline(always)]
+pub fn gated_tanh<S: Simd>(s: S, gate: S::F32, x: S::F32) -> S::F32 {
+    s.gated_tanh(gate, x)
+}
+
 /// Clips `x` to ±`limit`; 0 means no limit. Propagates NaN.
 #[inline(always)]
 pub fn clip<S: Simd>(s: S, x: S::F32, limit: f32) -> S::F32 {
@@ -87,7 +93,7 @@ fn lanes(activation: Activation, lanes: &mut [f32]) {
 mod tests {
     use tidegate::internals::activation::{SIGMOID_MAX_ERROR, TANH_MAX_ERROR};
 
-    use super::{sigmoid, tanh};
+    use super::{gated_tanh, sigmoid, tanh};
     use crate::isa::Isa;
     use crate::simd::{Instructions, Scalar, Simd, Task};
 
@@ -95,6 +101,20 @@ mod tests {
     const AT_ONCE: usize = 64;
 
     struct Both<'a, S>(S, &'a mut [f32; AT_ONCE], &'a mut [f32; AT_ONCE]);
+
+    struct Gated<'a, S>(S, f32, &'a mut [f32; AT_ONCE]);
+
+    impl<S: Simd> Task for Gated<'_, S> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run(self) {
+            let Self(s, gate, x) = self;
+            for x in x.chunks_mut(S::LANES) {
+                s.store_part(gated_tanh(s, s.splat(gate), s.load_part(x)), x);
+            }
+        }
+    }
 
     impl<S: Simd> Task for Both<'_, S> {
         type Output = ();
@@ -110,19 +130,32 @@ mod tests {
         }
     }
 
+    /// Runs a task of an instruction set.
+    macro_rules! run {
+        ($isa:expr, $task:ident, $($of:expr),+) => {
+            match $isa {
+                Isa::Scalar => Scalar.vectorize($task(Scalar, $($of),+)),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2(s) => s.vectorize($task(s, $($of),+)),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512(s) => s.vectorize($task(s, $($of),+)),
+                #[cfg(target_arch = "aarch64")]
+                Isa::Neon(s) => s.vectorize($task(s, $($of),+)),
+            }
+        };
+    }
+
     /// tanh and sigmoid of each value.
     fn both(isa: Isa, mut x: [f32; AT_ONCE]) -> [[f32; AT_ONCE]; 2] {
         let mut y = [0.0; AT_ONCE];
-        match isa {
-            Isa::Scalar => Scalar.vectorize(Both(Scalar, &mut x, &mut y)),
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2(s) => s.vectorize(Both(s, &mut x, &mut y)),
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512(s) => s.vectorize(Both(s, &mut x, &mut y)),
-            #[cfg(target_arch = "aarch64")]
-            Isa::Neon(s) => s.vectorize(Both(s, &mut x, &mut y)),
-        }
+        run!(isa, Both, &mut x, &mut y);
         [x, y]
+    }
+
+    /// σ(`gate`) · tanh of each value.
+    fn gated(isa: Isa, gate: f32, mut x: [f32; AT_ONCE]) -> [f32; AT_ONCE] {
+        run!(isa, Gated, gate, &mut x);
+        x
     }
 
     /// tanh of neighboring f32 that are not negative, within 1e-13. The argument of each is divided by `divisor`.
@@ -199,6 +232,33 @@ mod tests {
             let [of_tanh, of_sigmoid] = [0, 1].map(of);
             println!("{isa}: tanh within {of_tanh:.3e}, sigmoid within {of_sigmoid:.3e}");
             assert!(of_tanh <= f64::from(TANH_MAX_ERROR) && of_sigmoid <= f64::from(SIGMOID_MAX_ERROR));
+        }
+    }
+
+    /// The error of a product of two factors up to 1 is at most the sum of their errors and half a unit in the last place.
+    #[test]
+    fn a_gated_tanh_keeps_the_errors_of_its_factors() {
+        let bound = f64::from(TANH_MAX_ERROR) + f64::from(SIGMOID_MAX_ERROR) + f64::from(f32::EPSILON) / 2.0;
+        let gates =
+            (-200..=200).map(|k| k as f32 / 8.0).chain([f32::NEG_INFINITY, -1e30, -1e-30, 0.0, 1e30, f32::INFINITY]);
+        let step = if cfg!(miri) { 1 << 29 } else { 1 << 20 };
+        for (gate, isa) in gates.flat_map(|gate| Isa::available().map(move |isa| (gate, isa))) {
+            let open = 0.5 + 0.5 * (f64::from(gate) / 2.0).tanh();
+            for block in (0..f32::INFINITY.to_bits()).step_by(step) {
+                let x: [f32; AT_ONCE] = core::array::from_fn(|k| f32::from_bits(block + k as u32));
+                let (up, down) = (gated(isa, gate, x), gated(isa, gate, x.map(|x| -x)));
+                for (k, &x) in x.iter().enumerate() {
+                    let exact = open * f64::from(x).tanh();
+                    let errors = [f64::from(up[k]) - exact, f64::from(down[k]) + exact];
+                    assert!(errors.iter().all(|error| error.abs() <= bound), "{isa}: {gate} {x:e} {errors:?}");
+                    assert!(up[k] >= 0.0 && up[k] <= 1.0, "{isa}: {gate} {x:e}");
+                }
+            }
+        }
+        for isa in Isa::available() {
+            let nan = [gated(isa, f32::NAN, [1.0; AT_ONCE]), gated(isa, 1.0, [f32::NAN; AT_ONCE])];
+            assert!(nan.as_flattened().iter().all(|y| y.is_nan()), "{isa}");
+            assert_eq!(gated(isa, f32::INFINITY, [f32::INFINITY; AT_ONCE]), [1.0; AT_ONCE], "{isa}");
         }
     }
 

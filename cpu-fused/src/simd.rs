@@ -91,6 +91,12 @@ pub trait Simd: Instructions {
         let half = self.splat(0.5);
         self.fma(half, self.tanh(x, 0.5), half)
     }
+
+    /// σ(`gate`) · tanh(x), within the errors of both factors and of one product.
+    #[inline(always)]
+    fn gated_tanh(self, gate: Self::F32, x: Self::F32) -> Self::F32 {
+        self.mul(self.sigmoid(gate), self.tanh(x, 1.0))
+    }
 }
 
 /// Above this, tanh rounds to 1.

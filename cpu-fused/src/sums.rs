@@ -325,12 +325,15 @@ pub const MOST_ROWS: usize = 6;
 /// Offsets of a row's operands in two parts, and of its sums.
 pub type Place = ([usize; 2], usize);
 
-/// Number of rows in the next block when `rows` are left, for panels of `R` vectors. All blocks have about the same size
-/// and at most [`Simd::ROWS`] rows: a block of one row would load as many weights as it multiplies.
+/// Number of rows in the next block when `rows` are left, for panels of `R` vectors.
+///
+/// All blocks have about the same size: a block of one row would load as many weights as it multiplies. Blocks that sum
+/// half a panel at a time are as large as possible, unless one row would be left: half a panel and four rows have only as
+/// many chains as two multipliers with a latency of four cycles need.
 #[inline(always)]
 pub fn block_len<S: Simd, const R: usize>(_: S, rows: usize) -> usize {
     let most = const { if halved::<S, R>() || S::ROWS * R <= S::SUMS { S::ROWS } else { S::SUMS / R } };
-    rows.div_ceil(rows.div_ceil(most))
+    if const { halved::<S, R>() } && rows != most + 1 { rows.min(most) } else { rows.div_ceil(rows.div_ceil(most)) }
 }
 
 /// Whether a full block sums one half of a panel after the other. Half a panel and the sums of many rows need fewer loads

@@ -231,6 +231,11 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn gated_tanh(self, gate: __m256, x: __m256) -> __m256 {
+        curves_avx2::gated_tanh(self, gate, x)
+    }
+
+    #[inline(always)]
     fn sum(self, a: __m256) -> f32 {
         proven!({
             let four = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));

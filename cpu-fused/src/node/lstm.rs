@@ -18,7 +18,7 @@ use self::batch::{Row, Work};
 use self::update::{Norms, Update};
 use super::blocks::{Blocks, Cell, Small};
 use super::{CACHE, PAIRED_LANES, low_rank, tensor};
-use crate::curves::{sigmoid, tanh};
+use crate::curves::{gated_tanh, sigmoid};
 use crate::layer::{FEW, Io, Layer, Span, is_masked};
 use crate::lines::Lines;
 use crate::panels::{Panels, Rows, per_row, unit};
@@ -27,6 +27,8 @@ use crate::sums::{One, Then, Way, one};
 use crate::weight::Weight;
 
 const GATES: usize = 4;
+/// Index of o among the gates.
+const OUTPUT: usize = 3;
 /// Least number of blocks of units for which two blocks are summed at once. With fewer, the update of the last block,
 /// which no products overlap, costs more than the additional chains save.
 const BLOCKS_ABREAST: usize = 4;
@@ -223,10 +225,15 @@ impl<S: Simd> Cell<S, GATES> for Options<'_, S> {
 /// Updates c of a block of units without options from its sums, and returns m.
 #[inline(always)]
 fn usual<S: Simd>(s: S, [i, f, g, o]: [S::F32; GATES], c: &mut [f32]) -> S::F32 {
-    let entered = s.mul(sigmoid(s, i), tanh(s, g));
-    let kept = s.fma(sigmoid(s, f), s.load_part(c), entered);
+    let kept = kept(s, [i, f, g], c);
     s.store_part(kept, c);
-    s.mul(sigmoid(s, o), tanh(s, kept))
+    gated_tanh(s, o, kept)
+}
+
+/// f ⊙ c + i ⊙ g of a block of units without options from its sums.
+#[inline(always)]
+fn kept<S: Simd>(s: S, [i, f, g]: [S::F32; GATES - 1], c: &[f32]) -> S::F32 {
+    s.fma(sigmoid(s, f), s.load_part(c), gated_tanh(s, i, g))
 }
 
 impl<S: Simd, W: Weight> Layer<f32> for Lstm<S, W> {

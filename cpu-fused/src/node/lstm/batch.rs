@@ -7,8 +7,8 @@
 use tidegate::internals::activation::Activation;
 
 use super::update::gates;
-use super::{GATES, Lstm, Norms, PAIRED_LANES, usual};
-use crate::curves::activate;
+use super::{GATES, Lstm, Norms, OUTPUT, PAIRED_LANES, kept};
+use crate::curves::{activate, gated_tanh};
 use crate::layer::{Line, SEQUENCES, Span};
 use crate::node::copy;
 use crate::panels::Panels;
@@ -254,11 +254,17 @@ impl<S: Simd, W: Weight> Task for InRegisters<'_, '_, '_, S, W> {
                     let start = Some(lstm.start.get());
                     let all = bytemuck::cast_slice_mut(&mut sums);
                     block_of::<S, W, GATES, 2>(s, parts, at, start, all, block.len(), row);
+                    // Two short loops, whose turns overlap more than those of one long one.
+                    for n in 0..block.len() {
+                        let [i, f, g, _] = gates(s, &sums[n]);
+                        let c = &mut states[block[n].state + lstm.output..][units.clone()];
+                        s.store_part(kept(s, [i, f, g], c), c);
+                    }
                     // h keeps its old value until all units have been summed.
                     for n in 0..block.len() {
-                        let (sums, place) = (&sums[n], block[n]);
-                        let c = &mut states[place.state + lstm.output..][units.clone()];
-                        s.store_part(usual(s, gates(s, sums), c), &mut memory[place.y..][units.clone()]);
+                        let c = s.load_part(&states[block[n].state + lstm.output..][units.clone()]);
+                        let m = gated_tanh(s, s.load(&sums[n][OUTPUT]), c);
+                        s.store_part(m, &mut memory[block[n].y..][units.clone()]);
                     }
                 }
             }

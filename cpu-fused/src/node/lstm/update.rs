@@ -7,8 +7,8 @@ use tidegate::internals::{
     node::Node,
 };
 
-use super::GATES;
-use crate::curves::{apply, clip, sigmoid, tanh};
+use super::{GATES, OUTPUT};
+use crate::curves::{apply, clip, gated_tanh, sigmoid};
 use crate::lines::Lines;
 use crate::node::norm::{Affine, Rows};
 use crate::node::tensor;
@@ -174,7 +174,7 @@ impl<S: Simd> Update<S> {
         let s = self.s;
         let kept = clip(s, self.kept(block, sums, s.load_part(c)), self.cell_clip);
         s.store_part(kept, c);
-        s.mul(self.gate(3, sums[3], block, kept), apply(s, self.output, 0.0, kept))
+        s.mul(self.gate(OUTPUT, sums[OUTPUT], block, kept), apply(s, self.output, 0.0, kept))
     }
 }
 
@@ -201,7 +201,7 @@ impl<S: Simd, const USUAL: bool> Task for Units<'_, S, USUAL> {
             let before = s.load_part(c);
             let kept = if USUAL {
                 let [i, f, g, _] = gates(s, sums);
-                s.fma(sigmoid(s, f), before, s.mul(sigmoid(s, i), tanh(s, g)))
+                s.fma(sigmoid(s, f), before, gated_tanh(s, i, g))
             } else {
                 update.kept(block, gates(s, sums), before)
             };
@@ -225,17 +225,17 @@ impl<S: Simd, const USUAL: bool> Task for Units<'_, S, USUAL> {
         };
         let units = blocks(s, sums).iter().zip(c.chunks(S::LANES)).zip(m.chunks_mut(S::LANES));
         for (block, ((sums, c), m)) in units.enumerate() {
-            let (c, o) = (s.load_part(c), s.load(&sums[3]));
+            let (c, o) = (s.load_part(c), s.load(&sums[OUTPUT]));
             let shown = match &shown {
                 Some((affine, moments)) => affine.apply(s, block, moments.apply(s, c)),
                 None => c,
             };
-            let (o, shown) = if USUAL {
-                (sigmoid(s, o), tanh(s, shown))
+            let shown = if USUAL {
+                gated_tanh(s, o, shown)
             } else {
-                (update.gate(3, o, block, c), apply(s, update.output, 0.0, shown))
+                s.mul(update.gate(OUTPUT, o, block, c), apply(s, update.output, 0.0, shown))
             };
-            s.store_part(s.mul(o, shown), m);
+            s.store_part(shown, m);
         }
     }
 }
