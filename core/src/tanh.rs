@@ -4,15 +4,15 @@
 //! a line or a constant.
 
 /// From here on tanh rounds to 1.
-const LIMIT: f32 = 9.1;
+pub const LIMIT: f32 = 9.1;
 /// 1.5 · 2^23: adding and subtracting it rounds to a whole number, which the sum holds in its low bits.
-const ROUND: f32 = 12_582_912.0;
+pub const ROUND: f32 = 12_582_912.0;
 /// 2 / ln 2
-const PER_DOUBLING: f32 = core::f32::consts::LOG2_E * 2.0;
+pub const PER_DOUBLING: f32 = core::f32::consts::LOG2_E * 2.0;
 /// ln 2 / 2. The rounding of the constant and of its product matters only where tanh is near 1.
-const DOUBLING: f32 = core::f32::consts::LN_2 / 2.0;
+pub const DOUBLING: f32 = core::f32::consts::LN_2 / 2.0;
 /// P in e^2r - 1 = 2r + r² P(r) for |r| ≤ ln 2 / 4, relative error 1.4e-8; fitted by `tests/fit/tanh.py`.
-const P: [f32; 5] = [1.999_999_9, 1.333_323_7, 0.666_678_97, 0.267_720_7, 0.088_772_43];
+pub const P: [f32; 5] = [1.999_999_9, 1.333_323_7, 0.666_678_97, 0.267_720_7, 0.088_772_43];
 
 /// tanh x = E / (E + 2) with the sign of x, where E = e^2|x| - 1. With e^2|x| = 2^n e^2r, E is 2^n (e^2r - 1) + (2^n -
 /// 1), where nothing cancels.

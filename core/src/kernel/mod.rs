@@ -4,6 +4,7 @@
 //! weights serves four accumulators. In floats, every row is summed over ascending columns in a single chain, which
 //! fixes the result bit for bit. Integer sums wrap, so their order does not matter, and each layout has its own kernel.
 
+pub(crate) mod activations;
 mod copy;
 mod dsp;
 #[cfg(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", feature = "dsp"))]
@@ -194,8 +195,8 @@ pub struct Rows<'a, W> {
 impl<W: Weight> Rows<'_, W> {
     /// W x + R h + b of the next `blocks` blocks, at most `sums.len()`. Never inlined, because of its code size.
     #[inline(never)]
-    pub fn next<'s>(&mut self, x: &[f32], h: &[f32], blocks: usize, sums: &'s mut [[f32; 4]]) -> &'s [[f32; 4]] {
-        let Some(sums) = sums.get_mut(..blocks) else { return &[] };
+    pub fn next<'s>(&mut self, x: &[f32], h: &[f32], blocks: usize, sums: &'s mut [[f32; 4]]) -> &'s mut [[f32; 4]] {
+        let Some(sums) = sums.get_mut(..blocks) else { return &mut [] };
         W::sum_two(self.bias, (self.input, x), (self.recurrent, h), sums);
         self.bias = self.bias.get(blocks..).unwrap_or_default();
         self.input = self.input.get(blocks * x.len()..).unwrap_or_default();

@@ -2,10 +2,13 @@
 //! scalar kernel, because each lane adds its products in the same order and rounds each of them.
 
 use core::arch::wasm32::{
-    f32x4_add, f32x4_extract_lane, f32x4_mul, f32x4_splat, i8x16_shuffle, i16x8_extend_high_i8x16,
-    i16x8_extend_low_i8x16, i32x4, i32x4_add, i32x4_dot_i16x8, i32x4_extract_lane, i32x4_mul, i32x4_splat, v128,
-    v128_load, v128_load32_splat,
+    f32x4_abs, f32x4_add, f32x4_div, f32x4_extract_lane, f32x4_mul, f32x4_pmin, f32x4_splat, f32x4_sub, i8x16_shuffle,
+    i16x8_extend_high_i8x16, i16x8_extend_low_i8x16, i32x4, i32x4_add, i32x4_dot_i16x8, i32x4_extract_lane, i32x4_mul,
+    i32x4_shl, i32x4_splat, v128, v128_bitselect, v128_load, v128_load32_splat, v128_store,
 };
+
+use super::activations::Four;
+use crate::tanh::{DOUBLING, LIMIT, P, PER_DOUBLING, ROUND};
 
 /// Floats are summed in four blocks at a time, because each sum waits for its last product.
 const TOGETHER: usize = 4;
@@ -71,6 +74,26 @@ pub fn sum_two(
         input = input.get(x.len()..).unwrap_or_default();
         recurrent = recurrent.get(h.len()..).unwrap_or_default();
     }
+}
+
+/// [`Four`] functions of four values, with the operations of [`tanh`](crate::tanh::tanh).
+#[inline(always)]
+pub fn of_four(values: &mut [f32; 4], Four { scale, offset }: Four) {
+    let (scale, offset) = (floats(&scale), floats(&offset));
+    let x = f32x4_mul(scale, floats(values));
+    // NaN is propagated: `pmin` is its first operand unless the second is less.
+    let size = f32x4_pmin(f32x4_abs(x), f32x4_splat(LIMIT));
+    let shifted = f32x4_add(f32x4_mul(size, f32x4_splat(PER_DOUBLING)), f32x4_splat(ROUND));
+    let r = f32x4_sub(size, f32x4_mul(f32x4_sub(shifted, f32x4_splat(ROUND)), f32x4_splat(DOUBLING)));
+    let [a, b, c, d, e] = P;
+    let next = |sum, p| f32x4_add(f32x4_mul(sum, r), f32x4_splat(p));
+    let grown = f32x4_mul(next(next(next(next(next(f32x4_splat(e), d), c), b), a), 2.0), r);
+    let power = i32x4_add(i32x4_shl(shifted, 23), f32x4_splat(1.0));
+    let expm1 = f32x4_add(f32x4_mul(grown, power), f32x4_sub(power, f32x4_splat(1.0)));
+    let ratio = f32x4_div(expm1, f32x4_add(expm1, f32x4_splat(2.0)));
+    let tanh = v128_bitselect(x, ratio, f32x4_splat(-0.0));
+    // SAFETY: the reference is to 16 bytes, and the store needs no alignment.
+    unsafe { v128_store(values.as_mut_ptr().cast(), f32x4_add(f32x4_mul(scale, tanh), offset)) };
 }
 
 /// The sums of [`Blocked::dot`](super::Blocked::dot): four columns in a turn.

@@ -1,0 +1,94 @@
+//! Sigmoid and tanh of many values in place, four at a time, with the bits of [`crate::tanh`]. The cells call it where
+//! [`VECTORS`] says that it is faster than one value after the other.
+
+/// Whether the build has vectors of four f32. Other builds are for microcontrollers, where two loops over the units would
+/// take more instructions than one.
+pub const VECTORS: bool =
+    cfg!(any(target_arch = "aarch64", target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128")));
+
+/// Four functions, `scale` tanh(`scale` x) + `offset`, one for each lane.
+#[derive(Clone, Copy)]
+pub struct Four {
+    pub scale: [f32; 4],
+    pub offset: [f32; 4],
+}
+
+const SIGMOID: Four = Four { scale: [0.5; 4], offset: [0.5; 4] };
+/// Adding -0 changes no bit.
+const TANH: Four = Four { scale: [1.0; 4], offset: [-0.0; 4] };
+/// i, f, g, o
+const LSTM: Four = Four { scale: [0.5, 0.5, 1.0, 0.5], offset: [0.5, 0.5, -0.0, 0.5] };
+
+/// The gates of the units of an LSTM from their sums i, f, g, o: tanh for g, σ for the others.
+pub fn lstm_gates(sums: &mut [[f32; 4]]) {
+    for sums in sums {
+        of_four(sums, LSTM);
+    }
+}
+
+/// σ of each value.
+pub fn sigmoid_all(values: &mut [f32]) {
+    all(values, SIGMOID);
+}
+
+/// tanh of each value.
+pub fn tanh_all(values: &mut [f32]) {
+    all(values, TANH);
+}
+
+#[inline(always)]
+fn all(values: &mut [f32], functions: Four) {
+    let (fours, rest) = values.as_chunks_mut();
+    for four in fours {
+        of_four(four, functions);
+    }
+    let mut last = [0.0; 4];
+    last.iter_mut().zip(rest.iter()).for_each(|(to, &value)| *to = value);
+    of_four(&mut last, functions);
+    rest.iter_mut().zip(last).for_each(|(to, value)| *to = value);
+}
+
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use super::simd128::of_four;
+
+/// Plain Rust, in a form that compilers turn into vectors.
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+#[inline(always)]
+fn of_four(values: &mut [f32; 4], Four { scale, offset }: Four) {
+    for (value, (scale, offset)) in values.iter_mut().zip(scale.iter().zip(offset)) {
+        *value = scale * crate::tanh::tanh(scale * *value) + offset;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{lstm_gates, sigmoid_all, tanh_all};
+    use crate::tanh::{sigmoid, tanh};
+
+    #[test]
+    fn vectors_have_the_bits_of_single_values() {
+        let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, f32::MIN_POSITIVE / 2.0, 9.1, -9.11];
+        let values = (0..u32::MAX).step_by(if cfg!(miri) { 1 << 28 } else { 65_521 }).map(f32::from_bits);
+        let mut values = special.into_iter().chain(values);
+        let bits = |values: &[f32], one: fn(f32) -> f32, of: &[f32]| {
+            for (&value, &x) in values.iter().zip(of) {
+                assert!(value.to_bits() == one(x).to_bits() || value.is_nan() && x.is_nan(), "{x:e}");
+            }
+        };
+        // Seven values: a vector, and a part of one.
+        while let Some(x) = values.next() {
+            let x: [f32; 7] = core::array::from_fn(|k| if k == 0 { x } else { values.next().unwrap_or(0.5) });
+            let [mut of_sigmoid, mut of_tanh] = [x; 2];
+            sigmoid_all(&mut of_sigmoid);
+            tanh_all(&mut of_tanh);
+            bits(&of_sigmoid, sigmoid, &x);
+            bits(&of_tanh, tanh, &x);
+            let [i, f, g, o, ..] = x;
+            let mut gates = [[i, f, g, o]];
+            lstm_gates(&mut gates);
+            let [[of_i, of_f, of_g, of_o]] = gates;
+            bits(&[of_i, of_f, of_o], sigmoid, &[i, f, o]);
+            bits(&[of_g], tanh, &[g]);
+        }
+    }
+}
