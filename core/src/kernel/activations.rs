@@ -8,9 +8,24 @@ pub const VECTORS: bool =
 
 /// Four functions, `scale` tanh(`scale` x) + `offset`, one for each lane.
 #[derive(Clone, Copy)]
-pub struct Four {
-    pub scale: [f32; 4],
-    pub offset: [f32; 4],
+struct Four {
+    scale: [f32; 4],
+    offset: [f32; 4],
+}
+
+impl Four {
+    /// Applies each function to its lane.
+    #[inline(always)]
+    fn apply(self, values: &mut [f32; 4]) {
+        let Self { scale, offset } = self;
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        super::simd128::of_four(values, scale, offset);
+        // A form that compilers turn into vectors.
+        #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+        for (value, (scale, offset)) in values.iter_mut().zip(scale.iter().zip(offset)) {
+            *value = scale * crate::tanh::tanh(scale * *value) + offset;
+        }
+    }
 }
 
 const SIGMOID: Four = Four { scale: [0.5; 4], offset: [0.5; 4] };
@@ -22,7 +37,7 @@ const LSTM: Four = Four { scale: [0.5, 0.5, 1.0, 0.5], offset: [0.5, 0.5, -0.0, 
 /// The gates of the units of an LSTM from their sums i, f, g, o: tanh for g, σ for the others.
 pub fn lstm_gates(sums: &mut [[f32; 4]]) {
     for sums in sums {
-        of_four(sums, LSTM);
+        LSTM.apply(sums);
     }
 }
 
@@ -40,24 +55,12 @@ pub fn tanh_all(values: &mut [f32]) {
 fn all(values: &mut [f32], functions: Four) {
     let (fours, rest) = values.as_chunks_mut();
     for four in fours {
-        of_four(four, functions);
+        functions.apply(four);
     }
     let mut last = [0.0; 4];
     last.iter_mut().zip(rest.iter()).for_each(|(to, &value)| *to = value);
-    of_four(&mut last, functions);
+    functions.apply(&mut last);
     rest.iter_mut().zip(last).for_each(|(to, value)| *to = value);
-}
-
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-use super::simd128::of_four;
-
-/// Plain Rust, in a form that compilers turn into vectors.
-#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
-#[inline(always)]
-fn of_four(values: &mut [f32; 4], Four { scale, offset }: Four) {
-    for (value, (scale, offset)) in values.iter_mut().zip(scale.iter().zip(offset)) {
-        *value = scale * crate::tanh::tanh(scale * *value) + offset;
-    }
 }
 
 #[cfg(test)]

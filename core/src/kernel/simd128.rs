@@ -7,7 +7,6 @@ use core::arch::wasm32::{
     i32x4_shl, i32x4_splat, v128, v128_bitselect, v128_load, v128_load32_splat, v128_store,
 };
 
-use super::activations::Four;
 use crate::tanh::{DOUBLING, LIMIT, P, PER_DOUBLING, ROUND};
 
 /// Floats are summed in four blocks at a time, because each sum waits for its last product.
@@ -76,9 +75,9 @@ pub fn sum_two(
     }
 }
 
-/// [`Four`] functions of four values, with the operations of [`tanh`](crate::tanh::tanh).
+/// Replaces each x by `scale` tanh(`scale` x) + `offset`, with the operations of [`tanh`](crate::tanh::tanh).
 #[inline(always)]
-pub fn of_four(values: &mut [f32; 4], Four { scale, offset }: Four) {
+pub fn of_four(values: &mut [f32; 4], scale: [f32; 4], offset: [f32; 4]) {
     let (scale, offset) = (floats(&scale), floats(&offset));
     let x = f32x4_mul(scale, floats(values));
     // NaN is propagated: `pmin` is its first operand unless the second is less.
