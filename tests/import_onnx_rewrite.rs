@@ -199,6 +199,119 @@ fn the_cells_of_both_branches_of_a_condition_are_recognized() {
     }
 }
 
+/// A GRU cell whose gates r, z, n are the parts `order` of both sums. `swapped` exchanges the operands of every operator.
+/// `weighs` writes h' as (1 - z) n + z h, as some authors do, otherwise as n + z (h - n), as PyTorch does.
+fn gru(order: [usize; 3], swapped: bool, weighs: bool) -> GraphProto {
+    let pair = |op: &str, a: &str, b: &str, to: &str| {
+        if swapped { node(op, &[b, a], &[to]) } else { node(op, &[a, b], &[to]) }
+    };
+    let ([xs, hs], columns) = ([["x0", "x1", "x2"], ["h0", "h1", "h2"]], 3 * UNITS);
+    let [[xr, xz, xn], [hr, hz, hn]] = [xs, hs].map(|parts| order.map(|part| parts[part]));
+    let mut nodes = vec![
+        node("Gemm", &["x", "W", "B"], &["of_x"]),
+        node("MatMul", &["h", "R"], &["h_R"]),
+        pair("Add", "h_R", "C", "of_h"),
+        along(1, node("Split", &["of_x"], &xs)),
+        along(-1, node("Split", &["of_h"], &hs)),
+        pair("Add", xr, hr, "of_r"),
+        node("Sigmoid", &["of_r"], &["r"]),
+        pair("Add", xz, hz, "of_z"),
+        node("Sigmoid", &["of_z"], &["z"]),
+        pair("Mul", "r", hn, "kept"),
+        pair("Add", xn, "kept", "of_n"),
+        node("Tanh", &["of_n"], &["n"]),
+    ];
+    nodes.extend(match weighs {
+        false => {
+            vec![node("Sub", &["h", "n"], &["d"]), pair("Mul", "z", "d", "moved"), pair("Add", "n", "moved", "h_out")]
+        }
+        true => vec![
+            node("Sub", &["one", "z"], &["rest"]),
+            pair("Mul", "rest", "n", "new"),
+            pair("Mul", "z", "h", "old"),
+            pair("Add", "new", "old", "h_out"),
+        ],
+    });
+    nodes.push(node("Relu", &["h_out"], &["y"]));
+    GraphProto {
+        node: nodes,
+        initializer: vec![
+            tensor("W", &[INPUTS, columns], values(columns * INPUTS, 1.3)),
+            tensor("R", &[UNITS, columns], values(columns * UNITS, 0.7)),
+            tensor("B", &[columns], values(columns, 2.1)),
+            tensor("C", &[columns], values(columns, 1.7)),
+            tensor("one", &[], vec![1.0]),
+        ],
+        input: vec![info("x", &[1, INPUTS]), info("h", &[1, UNITS])],
+        output: vec![info("y", &[1, UNITS]), info("h_out", &[1, UNITS])],
+        ..GraphProto::default()
+    }
+}
+
+/// The outputs y of the GRU in f64, its state fed back.
+fn expected_of_gru([r, z, n]: [usize; 3], x: &[f32]) -> Vec<f64> {
+    let columns = 3 * UNITS;
+    let wide = |count, seed| values(count, seed).into_iter().map(f64::from).collect::<Vec<_>>();
+    let (w, u, b, c) =
+        (wide(columns * INPUTS, 1.3), wide(columns * UNITS, 0.7), wide(columns, 2.1), wide(columns, 1.7));
+    let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+    let (mut h, mut all) = ([0.0; UNITS], Vec::new());
+    for x in x.chunks(INPUTS) {
+        let of_x = |column: usize| {
+            b[column] + x.iter().enumerate().map(|(k, &x)| f64::from(x) * w[k * columns + column]).sum::<f64>()
+        };
+        let before = h;
+        let of_h = |column: usize| {
+            c[column] + before.iter().enumerate().map(|(k, h)| h * u[k * columns + column]).sum::<f64>()
+        };
+        for (k, h) in h.iter_mut().enumerate() {
+            let [r, z, n] = [r, z, n].map(|part| part * UNITS + k);
+            let (reset, update) = (sigmoid(of_x(r) + of_h(r)), sigmoid(of_x(z) + of_h(z)));
+            let new = (of_x(n) + reset * of_h(n)).tanh();
+            *h = (1.0 - update) * new + update * *h;
+        }
+        all.extend(h.map(|h| h.max(0.0)));
+    }
+    all
+}
+
+#[test]
+fn the_operators_of_a_gru_become_a_gru_that_carries_its_state() {
+    let x = values(5 * INPUTS, 0.9);
+    for order in [[0, 1, 2], [1, 0, 2], [2, 0, 1]] {
+        for (swapped, weighs) in [(false, false), (true, false), (false, true), (true, true)] {
+            let (nodes, outputs) = run(gru(order, swapped, weighs), &x, vec![5, 1, INPUTS]);
+            assert_eq!(nodes, ["gru", "activation"], "{order:?}");
+            let got = &outputs["y"].data;
+            let most = worst(got.iter().zip(expected_of_gru(order, &x)).map(|(&got, y)| (f64::from(got) - y).abs()));
+            assert_eq!(got.len(), 5 * UNITS);
+            assert!(most <= 1e-6, "{order:?}: {most:e}");
+        }
+    }
+}
+
+#[test]
+fn operators_that_are_no_gru_are_read_as_they_are() {
+    let changed = |change: fn(&mut GraphProto)| {
+        let mut graph = gru([0, 1, 2], false, false);
+        change(&mut graph);
+        graph
+    };
+    let graphs = [
+        // Another candidate, other parts of the sums, another gate, another n, another h.
+        changed(|graph| graph.node[11].op_type = "Relu".into()),
+        changed(|graph| graph.node[5].input[1] = "h1".into()),
+        changed(|graph| graph.node[9].input[1] = "h1".into()),
+        changed(|graph| graph.node[13].input[0] = "r".into()),
+        changed(|graph| graph.node[12].input[1] = "x2".into()),
+        changed(|graph| graph.node[12].input[0] = "h2".into()),
+    ];
+    for (number, graph) in graphs.into_iter().enumerate() {
+        let (imported, _) = open(&bytes(graph), "x.onnx", &ALONE).unwrap();
+        assert!(imported.model.architecture.nodes.iter().all(|node| node.cell != "gru"), "{number}");
+    }
+}
+
 /// `x · 1/2 · (1 + erf(x / √2))`, whose nodes `change` may change.
 fn gelu(divides: bool, half_first: bool, change: impl FnOnce(&mut GraphProto)) -> GraphProto {
     let scaled = if divides { ("Div", "root") } else { ("Mul", "inverse") };

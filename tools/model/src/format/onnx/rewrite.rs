@@ -1,18 +1,21 @@
-//! Operators that exporters write out: a layer normalization, an exact GELU and an LSTM cell as elementwise operators, in
-//! the graph and in the branches of its conditions. They become ONNX's own operators before the graph is read, so that
+//! Operators that exporters write out: a layer normalization, an exact GELU, and cells of an LSTM or a GRU as elementwise
+//! operators, in the graph and in the branches of its conditions. They become ONNX's own operators before the graph is read, so that
 //! states, time and integers are those of a layer.
 //!
 //! A pattern is replaced only if every part of it is found. Otherwise its operators are read as they are.
 
 mod gelu;
+mod gru;
 mod lstm;
 mod norm;
+mod recurrent;
 
 use std::collections::{HashMap, HashSet};
 
 use super::graph::Attributes;
 use super::proto::{AttributeProto, GraphProto, NodeProto, kind};
 use super::value::{Value, constant};
+use crate::canonical::MAX_NODES;
 use crate::{budget::Budget, error::Result};
 
 /// Replaces the patterns in a graph. New weights are added to the initializers.
@@ -46,8 +49,14 @@ fn of_graph(
     let mut made = norm::found(&seen);
     made.extend(gelu::found(&seen));
     let mut weights = Vec::new();
-    for cell in lstm::found(&seen) {
-        budget.take(cell.weights(), size_of::<f32>())?;
+    // At most as many cells as a network may have nodes.
+    let cells = graph.node.iter().filter_map(|node| match node.op_type.as_str() {
+        "Mul" => lstm::of(&seen, node),
+        "Add" => gru::of(&seen, node),
+        _ => None,
+    });
+    for cell in cells.take(MAX_NODES) {
+        budget.take(cell.copied(), size_of::<f32>())?;
         let (replaced, more) = cell.replaced(&seen, number);
         made.extend(replaced);
         weights.extend(more);
