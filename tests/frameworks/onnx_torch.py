@@ -76,6 +76,18 @@ class Step(nn.Module):
         return torch.sigmoid(self.head(h)), h, c
 
 
+class StepOfGru(nn.Module):
+    """A GRU cell, one step at a time."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.head = nn.GRUCell(FEATURES, UNITS), nn.Linear(UNITS, CLASSES)
+
+    def forward(self, x, h):
+        h = self.cell(x, h)
+        return torch.sigmoid(self.head(h)), h
+
+
 def sequence():
     return {"x": torch.randn(1, STEPS, FEATURES)}
 
@@ -89,6 +101,7 @@ CASES = {
     "einsum": (Mixed, sequence, ["y"]),
     "step": (Step, lambda: {"x": torch.randn(1, FEATURES), "h": torch.zeros(1, UNITS), "c": torch.zeros(1, UNITS)},
              ["y", "h_out", "c_out"]),
+    "step_gru": (StepOfGru, lambda: {"x": torch.randn(1, FEATURES), "h": torch.zeros(1, UNITS)}, ["y", "h_out"]),
 }
 
 
