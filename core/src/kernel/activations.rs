@@ -57,10 +57,12 @@ fn all(values: &mut [f32], functions: Four) {
     for four in fours {
         functions.apply(four);
     }
-    let mut last = [0.0; 4];
-    last.iter_mut().zip(rest.iter()).for_each(|(to, &value)| *to = value);
-    functions.apply(&mut last);
-    rest.iter_mut().zip(last).for_each(|(to, value)| *to = value);
+    if !rest.is_empty() {
+        let mut last = [0.0; 4];
+        last.iter_mut().zip(rest.iter()).for_each(|(to, &value)| *to = value);
+        functions.apply(&mut last);
+        rest.iter_mut().zip(last).for_each(|(to, value)| *to = value);
+    }
 }
 
 #[cfg(test)]
