@@ -100,12 +100,16 @@ fn the_commands_of_readme_run() {
 fn the_page_of_running_runs() {
     let clips = format!("file,label\n{},yes\n", super::yes_flac());
     let features = "1,2,3,4,5,6,7,8,9,10\n".repeat(25);
+    let demo = Workplace::new();
+    demo.succeed(&["demo", "--keep", "demo"]);
+    let stream = demo.path("demo/stream.wav");
     runs_with(
         "docs/running.md",
         &[
             ("GRU_S.pb", "assets/hello_edge/GRU_S.pb"),
             ("labels.txt", "assets/hello_edge/labels.txt"),
             ("yes.flac", "assets/speech_commands/yes/022cd682_nohash_0.flac"),
+            ("stream.wav", stream.to_str().unwrap()),
         ],
         &[("clips.csv", &clips), ("features.csv", &features)],
     );
