@@ -379,7 +379,8 @@ fn walk<W: Weight>(
     mut peepholes: impl Iterator<Item = [f32; 3]>,
     clip: impl Fn(f32) -> f32,
 ) {
-    let (mut rows, mut sums) = (rows::<W>(node), [[0.0; 4]; CHUNK]);
+    let mut rows = rows::<W>(node);
+    let mut sums = [[0.0; 4]; CHUNK];
     for (cell, m) in cell.chunks_mut(CHUNK).zip(m.chunks_mut(CHUNK)) {
         let sums = rows.next(x, operand, cell.len(), &mut sums);
         for (&[mut i, mut f, g, mut o], (c, m)) in sums.iter().zip(cell.iter_mut().zip(m)) {
@@ -399,7 +400,8 @@ fn walk<W: Weight>(
 
 /// [`walk`] with σ and tanh, and without peepholes, in vectors.
 fn walk_vectors<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f32], m: &mut [f32]) {
-    let (mut rows, mut sums) = (rows::<W>(node), [[0.0; 4]; CHUNK]);
+    let mut rows = rows::<W>(node);
+    let mut sums = [[0.0; 4]; CHUNK];
     for (cell, m) in cell.chunks_mut(CHUNK).zip(m.chunks_mut(CHUNK)) {
         let gates = rows.next(x, operand, cell.len(), &mut sums);
         lstm_gates(gates);
@@ -415,6 +417,7 @@ fn walk_vectors<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &m
 }
 
 /// The rows of the gates.
+#[inline(always)]
 fn rows<'a, W: Weight>(node: &Node<'a>) -> Rows<'a, W> {
     Rows {
         bias: node.columns(tensor::BIAS),
