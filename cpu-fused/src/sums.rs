@@ -327,9 +327,9 @@ pub type Place = ([usize; 2], usize);
 
 /// Number of rows in the next block when `rows` are left, for panels of `R` vectors.
 ///
-/// All blocks have about the same size: a block of one row would load as many weights as it multiplies. Blocks that sum
-/// half a panel at a time are as large as possible, unless one row would be left: half a panel and four rows have only as
-/// many chains as two multipliers with a latency of four cycles need.
+/// A block of one row would load as many weights as it multiplies, so blocks have about the same size. If a full block
+/// sums half a panel at a time, blocks are full instead, unless one row would be left. Four rows and half a panel have only
+/// as many chains as two multipliers with a latency of four cycles need, and a full block has more.
 #[inline(always)]
 pub fn block_len<S: Simd, const R: usize>(_: S, rows: usize) -> usize {
     let most = const { if halved::<S, R>() || S::ROWS * R <= S::SUMS { S::ROWS } else { S::SUMS / R } };

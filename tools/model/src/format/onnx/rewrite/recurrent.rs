@@ -1,5 +1,5 @@
-//! What the cells as operators have in common: sums of products that are split into equal parts, one for each gate, and the
-//! recurrent operator that replaces a cell.
+//! Parts that the patterns of an LSTM and of a GRU share: sums of products that are split into equal parts, one for each
+//! gate, and the recurrent operator that replaces a cell.
 
 use super::{Replaced, Seen, int, ints, node};
 use crate::format::onnx::graph::Attributes;
