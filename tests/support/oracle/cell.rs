@@ -1,5 +1,7 @@
 //! One node with its tensors: the interface that the file of a cell works with.
 
+use std::ops::Bound;
+
 use tidegate::internals::cell::CellKind;
 use tidegate_model::canonical::{Canonical, Node};
 
@@ -47,7 +49,11 @@ impl<'m> Cell<'m> {
 
     /// A tensor, or `None` if the model does not have it.
     pub fn tensor(&self, name: &str) -> Option<&'m [f32]> {
-        self.model.tensors.get(&format!("{}.{name}", self.node.name)).map(|tensor| tensor.data.as_slice())
+        // The names start with that of the node, and are next to each other in the map.
+        let of_node = self.model.tensors.range::<str, _>((Bound::Included(self.node.name.as_str()), Bound::Unbounded));
+        let mut of_node = of_node.map_while(|(full, tensor)| Some((full.strip_prefix(&self.node.name)?, tensor)));
+        let (_, tensor) = of_node.find(|(rest, _)| rest.strip_prefix('.') == Some(name))?;
+        Some(tensor.data.as_slice())
     }
 
     /// A row of a matrix that the model must have.

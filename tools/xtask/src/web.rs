@@ -10,21 +10,29 @@ use crate::shell::{self, about, cargo, root, run as run_command, shown, step, st
 use crate::{Failure, install};
 
 const FOLDER: &str = "tools/web";
-/// A WebAssembly module in the folder of the package: its file, and the package and the library with its functions.
+/// A WebAssembly module in the folder of the package: its file, and the package, the profile and the library with its
+/// functions.
 struct Module {
     file: &'static str,
     package: &'static str,
+    profile: &'static str,
     library: &'static str,
     /// Whether it has vectors of 128 bits.
     has_vectors: bool,
 }
 
-const RUNTIME: Module =
-    Module { file: "tidegate.wasm", package: "tidegate-c", library: "libtidegate_c.a", has_vectors: false };
+const RUNTIME: Module = Module {
+    file: "tidegate.wasm",
+    package: "tidegate-c",
+    profile: "wasm",
+    library: "libtidegate_c.a",
+    has_vectors: false,
+};
 const RUNTIME_WITH_VECTORS: Module = Module { file: "tidegate-simd128.wasm", has_vectors: true, ..RUNTIME };
 const IMPORTER: Module = Module {
     file: "importer.wasm",
     package: "tidegate-importer",
+    profile: "importer",
     library: "libtidegate_importer.a",
     has_vectors: false,
 };
@@ -135,8 +143,8 @@ fn site() -> Result<(), Failure> {
 
 /// Links a module with some functions. Other functions would only add to the download.
 fn link(module: &Module, functions: &[String], folder: &Path) -> Result<(), Failure> {
-    let Module { file, package, library, has_vectors } = module;
-    let mut build = cargo(".", &["build", "--package", package, "--locked", "--profile", "wasm"]);
+    let Module { file, package, profile, library, has_vectors } = module;
+    let mut build = cargo(".", &["build", "--package", package, "--locked", "--profile", profile]);
     build.args(["--target", install::BROWSER]);
     let mut target_dir = workspace_target_dir().join("modules");
     if *has_vectors {
@@ -151,7 +159,7 @@ fn link(module: &Module, functions: &[String], folder: &Path) -> Result<(), Fail
     linker.args(["-flavor", "wasm", "--no-entry", "--gc-sections", "--strip-all", "--compress-relocations", "-O2"]);
     linker.args(["--stack-first", "-z", "stack-size=1048576"]);
     linker.args(functions.iter().map(|function| format!("--export={function}")));
-    linker.arg(target_dir.join(install::BROWSER).join("wasm").join(library));
+    linker.arg(target_dir.join(install::BROWSER).join(profile).join(library));
     linker.arg("-o").arg(folder.join(file));
     run_command(&format!("linking {file}"), linker)
 }
