@@ -19,8 +19,19 @@ const FEATURES: usize = 6;
 const STEPS: usize = 80;
 
 /// Every unbounded activation, and one that is bounded.
-const GROWING: [&str; 9] =
-    ["relu", "identity", "leaky_relu(0.1)", "elu(1)", "selu", "softplus", "silu", "gelu", "affine(1,1)"];
+const GROWING: [&str; 11] = [
+    "relu",
+    "identity",
+    "leaky_relu(0.1)",
+    "elu(1)",
+    "selu",
+    "softplus",
+    "silu",
+    "gelu",
+    "affine(1,1)",
+    "hard_swish",
+    "mish",
+];
 
 fn cell(kind: &str, options: &[&str], activations: &[(&str, &str)], params: &[(&str, f32)]) -> Node {
     let mut node = with(node("n", kind, "in", [FEATURES, UNITS, UNITS], &[]), options);

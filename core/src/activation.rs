@@ -89,6 +89,10 @@ pub enum Activation {
         /// β
         beta: f32,
     },
+    /// x times [`HardSigmoid`](Self::HardSigmoid) with α 1/6 and β 0.5 (Howard et al. 2019): 0 below -3, x above 3.
+    HardSwish,
+    /// x tanh(ln(1 + e^x)) (Misra 2019).
+    Mish,
 }
 
 /// The bits of -0.0. Every negative number has greater bits.
@@ -97,7 +101,7 @@ const SIGN_BIT: u32 = 1 << 31;
 impl Activation {
     /// One of each activation, in the order of codes. Parameters are ONNX's defaults where ONNX has any, LeCun's for
     /// the scaled tanh, those of the identity for [`Affine`](Self::Affine), and those of the logarithm itself.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::Identity,
         Self::Sigmoid,
         Self::Tanh,
@@ -119,6 +123,8 @@ impl Activation {
         Self::Exp,
         Self::Sqrt,
         Self::Log { alpha: 1.0, beta: 0.0 },
+        Self::HardSwish,
+        Self::Mish,
     ];
 
     /// The code stored in an image.
@@ -145,6 +151,8 @@ impl Activation {
             Self::Exp => 18,
             Self::Sqrt => 19,
             Self::Log { .. } => 20,
+            Self::HardSwish => 21,
+            Self::Mish => 22,
         }
     }
 
@@ -198,6 +206,8 @@ impl Activation {
             // Negative, by their bits: a comparison of floats would be a call on cores without an FPU.
             20 if alpha.to_bits() > SIGN_BIT || beta.to_bits() > SIGN_BIT => return None,
             20 => Self::Log { alpha, beta },
+            21 => Self::HardSwish,
+            22 => Self::Mish,
             _ => return None,
         };
         let [kept_alpha, kept_beta] = activation.parameters();
@@ -229,6 +239,8 @@ impl Activation {
             Self::Exp => "exp",
             Self::Sqrt => "sqrt",
             Self::Log { .. } => "log",
+            Self::HardSwish => "hard_swish",
+            Self::Mish => "mish",
         }
     }
 
@@ -275,6 +287,8 @@ impl Activation {
                 }
             }
             Self::Log { alpha, beta } => ln(times(alpha, relu(x)) + beta),
+            Self::HardSwish => hard_swish(x),
+            Self::Mish => mish(x),
         }
     }
 
@@ -311,6 +325,8 @@ impl Activation {
             Self::Exp => (FLUSHED, EXP_MAX_RELATIVE_ERROR),
             Self::Sqrt => (SQRT_MAX_ERROR, SQRT_MAX_RELATIVE_ERROR),
             Self::Log { .. } => (LOG_MAX_ERROR, LOG_MAX_RELATIVE_ERROR),
+            Self::HardSwish => (FLUSHED, HARD_SWISH_MAX_RELATIVE_ERROR),
+            Self::Mish => (SILU_MAX_ERROR, MISH_MAX_RELATIVE_ERROR),
         }
     }
 
@@ -323,6 +339,8 @@ impl Activation {
     /// silu' = σ + x σ (1 - σ), greatest (1.09984) where x = 2.3994
     /// gelu' = Φ + x φ, greatest (1.12891) where x = √2; by tanh 1.12900
     /// selu' → 1.0507010 · 1.6732632 = 1.75810 where x → 0 from below
+    /// hard_swish' = (2x + 3) / 6 from -3 to 3, so it is from -1/2 to 3/2
+    /// mish' = t + x σ (1 - t²) with t = tanh(ln(1 + e^x)), greatest (1.08850) where x = 1.4906
     /// ```
     pub const fn lipschitz(self) -> f32 {
         use Activation::{HardTanh, Identity, Relu, Relu6, Softplus, Softsign, Tanh};
@@ -337,6 +355,8 @@ impl Activation {
             Self::Selu => SELU_SLOPE,
             Self::Silu => 1.1,
             Self::Gelu | Self::GeluTanh => 1.13,
+            Self::HardSwish => 1.5,
+            Self::Mish => 1.09,
             // The factor covers the rounding of the quotient.
             Self::Log { alpha, beta } if beta > 0.0 => alpha / beta * (1.0 + f32::EPSILON) + f32::MIN_POSITIVE,
             Self::ThresholdedRelu { .. } | Self::Exp | Self::Sqrt | Self::Log { .. } => f32::INFINITY,
@@ -460,6 +480,11 @@ pub const GELU_MAX_ERROR: f32 = 0.18 * EXP_MAX_RELATIVE_ERROR + 4.0 * UNIT;
 /// Absolute error of [`gelu_tanh`], in addition to the relative error of [`silu`]: five roundings of constants, sums
 /// and products change 2u, which moves x σ(2u) by 5 u |x · 2u| σ (1 - σ), at most 5 u · 0.255.
 pub const GELU_TANH_MAX_ERROR: f32 = 2.0 * UNIT;
+/// Largest relative error of [`hard_swish`]: one u each for the sum, the constant and the two products.
+pub const HARD_SWISH_MAX_RELATIVE_ERROR: f32 = 4.5 * UNIT;
+/// Largest relative error of [`mish`]: with w = e (e + 2), the error of e moves w / (w + 2) by at most as much, relative to
+/// both; the two sums, the two products and the quotient add u each. Where w + 2 rounds to w, the value is x.
+pub const MISH_MAX_RELATIVE_ERROR: f32 = 1.01 * EXP_MAX_RELATIVE_ERROR + 6.0 * UNIT;
 
 /// λ of Klambauer et al., *Self-Normalizing Neural Networks*, 2017.
 const SELU_SCALE: f32 = 1.050_701;
@@ -525,6 +550,28 @@ const GELU_TAIL: [f32; 6] = [0.117_109_01, 0.063_791_4, 0.278_182_47, -0.248_518
 pub fn gelu_tanh(x: f32) -> f32 {
     // √(8/π), and its product with 0.044715.
     gated(x, x * polynomial(&[1.595_769, 0.071_354_816], x * x))
+}
+
+/// x (x + 3) / 6 from -3 to 3, 0 below, x above, within [`HARD_SWISH_MAX_RELATIVE_ERROR`].
+pub fn hard_swish(x: f32) -> f32 {
+    if x >= 3.0 {
+        x
+    } else if x <= -3.0 {
+        0.0
+    } else {
+        x * ((x + 3.0) * (1.0 / 6.0))
+    }
+}
+
+/// x tanh(ln(1 + e^x)), within [`MISH_MAX_RELATIVE_ERROR`].
+///
+/// Computed as x w / (w + 2) with e = e^x and w = e (e + 2), which is tanh(ln y) = (y² - 1) / (y² + 1) for y = 1 + e.
+pub fn mish(x: f32) -> f32 {
+    // Above 10, w + 2 rounds to w. Below -89, e is 0; the clamp keeps the product 0 at the infinity.
+    let e = math::exp(if x > 10.0 { 10.0 } else { x });
+    let w = e * (e + 2.0);
+    let x = if x < -89.0 { -89.0 } else { x };
+    x * (w / (w + 2.0))
 }
 
 /// x σ(y). Below -89, where σ is 0, x is replaced by -89 so that the product stays 0 at the infinities.

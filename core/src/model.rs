@@ -224,12 +224,12 @@ impl<'a> Model<'a> {
     }
 
     /// Names of the classes, in the order of the output; empty if the image has none.
-    pub fn labels(&self) -> core::str::Lines<'a> {
+    pub fn labels(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         self.lines(SectionKind::Labels)
     }
 
     /// Names of the nodes, in their order; empty if the image has none.
-    pub fn node_names(&self) -> core::str::Lines<'a> {
+    pub fn node_names(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         self.lines(SectionKind::Names)
     }
 
@@ -267,9 +267,14 @@ impl<'a> Model<'a> {
         None
     }
 
-    fn lines(&self, kind: SectionKind) -> core::str::Lines<'a> {
-        let payload = self.image.section(kind).unwrap_or_default();
-        core::str::from_utf8(payload).unwrap_or_default().lines()
+    fn lines(&self, kind: SectionKind) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
+        let mut rest = self.image.section(kind).unwrap_or_default();
+        // Every line has an end, as `parse` has checked. `str::lines` would take half a kilobyte of flash.
+        core::iter::from_fn(move || {
+            let (line, end) = rest.split_at_checked(rest.iter().position(|&byte| byte == b'\n')?)?;
+            rest = end.get(1..)?;
+            core::str::from_utf8(line).ok()
+        })
     }
 }
 

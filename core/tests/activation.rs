@@ -369,6 +369,22 @@ fn gelu_by_tanh_keeps_its_stated_error_and_range() {
     Claim { fall: ANY, ..claim!(Activation::GeluTanh, (-0.1703, f32::MAX), exact) }.check();
 }
 
+#[test]
+fn hard_swish_keeps_its_stated_error_and_range() {
+    let exact = |x: f64| x * ((x + 3.0) / 6.0).clamp(0.0, 1.0);
+    Claim { kinks: true, fall: ANY, ..claim!(Activation::HardSwish, (-0.375_001, f32::MAX), exact) }.check();
+}
+
+#[test]
+fn mish_keeps_its_stated_error_and_range() {
+    // tanh(ln y) = (y² - 1) / (y² + 1) with y = 1 + e^x.
+    let exact = |x: f64| {
+        let w = x.min(50.0).exp() * (x.min(50.0).exp() + 2.0);
+        x * (w / (w + 2.0))
+    };
+    Claim { fall: ANY, ..claim!(Activation::Mish, (-0.3089, f32::MAX), exact) }.check();
+}
+
 /// Activations with unusual parameters.
 const UNUSUAL: [Activation; 11] = [
     Activation::HardSigmoid { alpha: -0.0, beta: 0.4 },
@@ -420,6 +436,8 @@ fn the_infinities_give_the_limits() {
         (0.0, infinity),
         (0.0, infinity),
         (-87.336_55, infinity), // log
+        (0.0, infinity),
+        (0.0, infinity),
     ];
     let unusual_limits = [
         (0.4, 0.4),

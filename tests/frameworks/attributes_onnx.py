@@ -242,7 +242,7 @@ for name in ("ReduceMean", "ReduceSum", "ReduceMax"):
             noop_with_empty_axes=[dict(given=dict(noop_with_empty_axes=1), weights={})],
         ),
     )
-for name in ("Abs", "Relu", "Sigmoid", "Tanh", "Softplus", "Softsign", "Exp", "Neg"):
+for name in ("Abs", "Relu", "Sigmoid", "Tanh", "Softplus", "Softsign", "Exp", "Neg", "HardSwish", "Mish"):
     OPS[name] = (dict(shape=STEP), {})
 for name in ("Add", "Sub", "Mul", "Div", "Max", "Min"):
     OPS[name] = (dict(shape=STEP, weights=dict(B=np.abs(numbers(3)) + 0.1 if name != "Max" else np.zeros(3, "f4"))), {})

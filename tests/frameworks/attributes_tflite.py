@@ -50,7 +50,7 @@ FLOATS = (one,)
 # Operators, what their row of the table says of them, the function that builds their graph, and the values of their
 # options.
 GRAPHS = [
-    *[(name, "", activation, {}) for name in ("LOGISTIC", "TANH", "RELU", "RELU6")],
+    *[(name, "", activation, {}) for name in ("LOGISTIC", "TANH", "RELU", "RELU6", "HARD_SWISH")],
     ("MUL", "", by_constant, FUSED),
     ("ADD", "", by_constant, FUSED | POWERS_OF_TWO),
     ("SUB", "", by_constant, FUSED | POWERS_OF_TWO),

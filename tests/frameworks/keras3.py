@@ -54,7 +54,7 @@ def depthwise(k):
 def gated(k):
     """Activations that only Keras 3 has."""
     c, L = k.chance, k.layers
-    names = ["silu", "gelu", "leaky_relu", "hard_tanh", "relu6", "celu", "swish"]
+    names = ["silu", "gelu", "leaky_relu", "hard_tanh", "relu6", "celu", "swish", "hard_silu", "mish"]
     layers = [L.Dense(c.size(3), activation=name) for name in names]
     return Net(k.sequential([None, c.size()], *layers))
 

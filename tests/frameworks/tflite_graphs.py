@@ -486,6 +486,7 @@ SAMPLE = [
     ("integer_pad_channels", padded, dict(behind="MAX_POOL_2D")),
     ("float_pad", padded, dict(behind="DEPTHWISE_CONV_2D", floats=True)),
     ("float_pad_channels", padded, dict(behind="MAX_POOL_2D", floats=True)),
+    ("integer_hard_swish", curve, dict(name="HARD_SWISH", scale=0.03, zero_point=-115)),
 ]
 
 

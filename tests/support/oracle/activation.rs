@@ -63,6 +63,8 @@ pub fn activate(text: &str, a: Bounded) -> Bounded {
         Activation::Exp => a.exp(),
         Activation::Sqrt => rising(|x, _| x.max(0.0).sqrt()),
         Activation::Log { .. } => rising(|x, [alpha, beta]| (alpha * x.max(0.0) + beta).max(2.0_f64.powi(-126)).ln()),
+        Activation::HardSwish => lipschitz(x * ((x + 3.0) / 6.0).clamp(0.0, 1.0)),
+        Activation::Mish => lipschitz(x * (x.max(0.0) + (-x.abs()).exp().ln_1p()).tanh()),
         _ => panic!("the oracle does not know {activation}"),
     }
 }

@@ -26,6 +26,15 @@ pub fn apply(graph: &mut Graph, layer: &str, activation: Activation, x: &str) ->
             let share = graph.op(layer, "Sigmoid", &[x], vec![]);
             Some(graph.op(layer, "Mul", &[x, &share], vec![]))
         }
+        Activation::HardSwish => {
+            let share = graph.op(layer, "HardSigmoid", &[x], vec![float("alpha", 1.0 / 6.0), float("beta", 0.5)]);
+            Some(graph.op(layer, "Mul", &[x, &share], vec![]))
+        }
+        Activation::Mish => {
+            let sum = graph.op(layer, "Softplus", &[x], vec![]);
+            let share = graph.op(layer, "Tanh", &[&sum], vec![]);
+            Some(graph.op(layer, "Mul", &[x, &share], vec![]))
+        }
         _ => None,
     }
 }

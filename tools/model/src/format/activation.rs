@@ -96,6 +96,8 @@ fn everywhere(name: &str) -> Option<Activation> {
         "elu" => Activation::Elu { alpha: 1.0 },
         "selu" => Activation::Selu,
         "silu" | "swish" => Activation::Silu,
+        "hard_silu" | "hard_swish" => Activation::HardSwish,
+        "mish" => Activation::Mish,
         _ => return None,
     })
 }
@@ -119,7 +121,7 @@ mod tests {
 
     #[test]
     fn unknown_names_have_no_activation() {
-        assert_eq!(Names::Keras3.activation("mish"), None);
+        assert_eq!(Names::Keras3.activation("tanh_shrink"), None);
         assert_eq!(Names::Functions.activation("linear"), None);
         assert_eq!(Names::Functions.activation("leaky_relu"), None);
     }

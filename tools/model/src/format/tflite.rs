@@ -12,6 +12,7 @@ mod conv;
 mod cut;
 mod elementwise;
 mod flat;
+mod hard_swish;
 mod integers;
 mod layers;
 mod loops;

@@ -24,6 +24,7 @@ FUNCTIONS = {
     "relu": "ReLU", "relu6": "ReLU6", "tanh": "Tanh", "sigmoid": "Sigmoid", "softmax": "Softmax", "gelu": "GELU",
     "leaky_relu": "LeakyReLU", "elu": "ELU", "selu": "SELU", "silu": "SiLU", "softplus": "Softplus",
     "softsign": "Softsign", "hardsigmoid": "Hardsigmoid", "hardtanh": "Hardtanh", "celu": "CELU",
+    "hardswish": "Hardswish", "mish": "Mish",
 }  # fmt: skip
 """Functions and the modules that do the same."""
 ADVICE = "describe the network with arch= (docs/architecture.md)"

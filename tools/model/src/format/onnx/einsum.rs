@@ -56,14 +56,28 @@ impl Session<'_> {
         err_if(!fits, String::new)?;
         let Product { matrices, rows, columns, inner } = product;
         // The product has one dimension for each part of the labels; several labels in a part would need a reshape.
-        fail_if(inner.len() != 1 || columns.len() > 1 || (!matrices.is_empty() && rows.len() != 1), "")?;
+        fail_if(inner.len() != 1 || columns.len() > 1 || (!matrices.is_empty() && rows.len() > 1), "")?;
         let order = |labels: &str, parts: &[&[char]]| -> Vec<usize> {
             parts.concat().into_iter().filter_map(|label| labels.find(label)).collect()
         };
-        let left = a.transposed(&order(a_labels, &[&matrices, &rows, &inner]))?;
-        let right = b.transposed(&order(b_labels, &[&matrices, &inner, &columns]))?;
-        fail_if(columns.is_empty(), "")?;
-        let value = self.mat_mul_of(&left, &right)?;
+        let mut left = a.transposed(&order(a_labels, &[&matrices, &rows, &inner]))?;
+        let mut right = b.transposed(&order(b_labels, &[&matrices, &inner, &columns]))?;
+        // A vector is a matrix of one row or one column.
+        let at = matrices.len();
+        let is_row = rows.is_empty() && !matrices.is_empty();
+        if is_row {
+            left = left.widened(at)?;
+        }
+        if columns.is_empty() {
+            right = right.widened(at + 1)?;
+        }
+        let mut value = self.mat_mul_of(&left, &right)?;
+        if columns.is_empty() {
+            value = value.narrowed(value.shape.len() - 1)?;
+        }
+        if is_row {
+            value = value.narrowed(at)?;
+        }
         let made: Vec<char> = [matrices, rows, columns].concat();
         let places: Vec<usize> = made.into_iter().filter_map(|label| result.find(label)).collect();
         Ok(value.transposed(&inverse(&places))?)

@@ -260,7 +260,16 @@ impl Session<'_> {
     }
 
     pub(super) fn merge(&mut self, how: &'static str, a: &Value, b: &Value) -> Result<Value, Stop> {
-        let time = self.steps_axis(a).or_else(|| self.steps_axis(b));
+        let mut time = self.steps_axis(a).or_else(|| self.steps_axis(b));
+        let (mut a, mut b) = (a, b);
+        let whole: [Value; 2];
+        if let Some(axis) = time
+            && a.shape[axis] > 1
+            && !(self.is_of_steps(a) && self.is_of_steps(b))
+        {
+            whole = [a.without_axis(axis), b.without_axis(axis)];
+            (a, b, time) = (&whole[0], &whole[1], None);
+        }
         let order = self.others(a, time, &[]);
         let all: Vec<usize> = time.into_iter().chain(order.iter().copied()).collect();
         let dims: Vec<usize> = order.iter().map(|&k| a.shape[k]).collect();
@@ -317,6 +326,16 @@ impl Session<'_> {
         let shape: Vec<usize> = steps.into_iter().chain(dims).collect();
         let axes = all.iter().map(|&k| a.axes[k].or(b.axes[k])).collect();
         Ok(Value::open(shape, elements).with_axes(axes).transposed(&inverse(&all))?)
+    }
+
+    /// Whether every element is computed for each step of a sequence, or known.
+    fn is_of_steps(&self, x: &Value) -> bool {
+        x.elements().iter().all(|element| match *element {
+            Element::Number(_) => true,
+            Element::Of(made, _) => self.made[made as usize].time.is_some(),
+            Element::Input(input, _) => self.time_of(input).is_some(),
+            Element::State(..) => false,
+        })
     }
 
     /// `gain · x + shift`, with both given for each position in the value.

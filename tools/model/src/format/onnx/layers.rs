@@ -36,6 +36,7 @@ impl Session<'_> {
             }
             "BatchNormalization" => self.batch_norm(inputs)?,
             "LayerNormalization" => self.layer_norm(inputs)?,
+            "InstanceNormalization" => self.instance_norm(inputs)?,
             "ReduceMean" | "ReduceSum" | "ReduceMax" => self.reduce(op, inputs)?,
             // An unsupported operator is reported by its name alone.
             _ => return Err(String::new().into()),
@@ -54,6 +55,8 @@ impl Session<'_> {
             "Tanh" => plain(Activation::Tanh),
             "Softplus" => plain(Activation::Softplus),
             "Softsign" => plain(Activation::Softsign),
+            "HardSwish" => plain(Activation::HardSwish),
+            "Mish" => plain(Activation::Mish),
             "Exp" => plain(Activation::Exp),
             "Sqrt" => plain(Activation::Sqrt),
             "Log" => plain(Activation::Log { alpha: 1.0, beta: 0.0 }),
@@ -124,22 +127,17 @@ impl Session<'_> {
         let (rows, inner, cols) = (*rows, *inner, *cols);
         let (before, others) = (&a.shape[..a.shape.len() - 2], &b.shape[..b.shape.len() - 2]);
         err_if(inner != *same || before != others, misfit)?;
-        let axis = self.steps_axis(a).or_else(|| self.steps_axis(b));
-        fail_if(
-            axis.is_some_and(|axis| axis + 2 >= a.shape.len()),
-            "both of its operands are computed over the steps",
-        )?;
+        // Over the steps, the product needs the whole sequence.
+        let [a, b] = [a, b].map(|value| match self.steps_axis(value) {
+            Some(axis) if axis + 2 >= value.shape.len() => value.without_axis(axis),
+            _ => value.clone(),
+        });
         let shape: Vec<usize> = before.iter().copied().chain([rows, cols, inner]).collect();
         self.room(&shape, false)?;
         let rank = b.shape.len();
         let swapped: Vec<usize> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
-        let wide = |value: &Value, at: usize| -> Result<Value, String> {
-            let (mut shape, mut axes) = (value.shape.clone(), value.axes.clone());
-            shape.insert(at, 1);
-            axes.insert(at, None);
-            value.reshaped(shape)?.with_axes(axes).broadcast(&[before, &[rows, cols, inner]].concat())
-        };
-        let (left, right) = (wide(a, rank - 1)?, wide(&b.transposed(&swapped)?, rank - 2)?);
+        let wide = |value: &Value, at: usize| value.widened(at)?.broadcast(&[before, &[rows, cols, inner]].concat());
+        let (left, right) = (wide(&a, rank - 1)?, wide(&b.transposed(&swapped)?, rank - 2)?);
         let products = self.merge("multiply", &left, &right)?;
         let ones = Tensor { shape: vec![1, inner], data: vec![1.0; inner] };
         let sums = self.over_rows(&products, &[rank], |_| Layer::dense(ones, None, Activation::Identity))?;
@@ -181,6 +179,9 @@ impl Session<'_> {
         let (units, known, found) = (weights.shape[0], weights.shape[1], x.shape[last]);
         let misfit = known != found || units == 0 || found == 0;
         fail_if(misfit, format_args!("{found} features meet weights for {known}"))?;
+        if x.is_constant() {
+            return Ok(product_of_constants(x, &weights, bias.as_ref())?);
+        }
         self.over_rows(x, &[last], |_| Layer::dense(weights, bias, Activation::Identity))
     }
 
@@ -219,7 +220,8 @@ impl Session<'_> {
         for &k in over.iter().filter(|&&k| x.shape[k] > 1) {
             self.within_sequence(&x, k)?;
         }
-        self.over_rows(&x, &over, |width| Layer::new(CellKind::Softmax, width, width))
+        let shares = self.over_rows(&x, &over, |width| Layer::new(CellKind::Softmax, width, width))?;
+        Ok(over.iter().fold(shares, |shares, &k| shares.without_axis(k)))
     }
 
     /// A layer over the dimensions `over`. If there are several, it has as many outputs as inputs.
@@ -300,6 +302,30 @@ impl Session<'_> {
         })
     }
 
+    /// Each channel of each sequence is normalized over all other dimensions.
+    fn instance_norm(&mut self, inputs: &[Option<Value>]) -> Result<Value, Stop> {
+        let x = needed(inputs, 0)?;
+        let epsilon = self.attributes("epsilon")?.float("epsilon", 1e-5)?;
+        let &[_, channels, ref others @ ..] = &x.shape[..] else { return Err("it has no channels".into()) };
+        let over: Vec<usize> = (2..x.shape.len()).collect();
+        for &k in &over {
+            self.within_sequence(&x, k)?;
+        }
+        let mut vectors = Vec::new();
+        for (k, name) in [(1, "scale"), (2, "B")] {
+            let vector = self.known(&needed(inputs, k)?, name)?.data;
+            let found = vector.len();
+            fail_if(found != channels, format_args!("{name} has {found} numbers for {channels} channels"))?;
+            vectors.push(vector);
+        }
+        let normal =
+            self.over_rows(&x, &over, |width| Layer::new(CellKind::LayerNorm, width, width).param("epsilon", epsilon))?;
+        let normal = over.iter().fold(normal, |normal, &k| normal.without_axis(k));
+        let after: usize = others.iter().product();
+        let channel = |k: usize| k / after % channels;
+        self.affine(&normal, |k| (vectors[0][channel(k)], vectors[1][channel(k)]))
+    }
+
     fn reduce(&mut self, op: &str, inputs: &[Option<Value>]) -> Result<Value, Stop> {
         let x = needed(inputs, 0)?;
         let rank = x.shape.len();
@@ -351,6 +377,23 @@ impl Session<'_> {
         sorted.sort_by_key(|&k| all[k]);
         Ok(made.value(natural).transposed(&sorted)?.reshaped(shape)?.with_axes(out_axes))
     }
+}
+
+/// A dense layer over the last dimension of a constant.
+fn product_of_constants(x: &Value, weights: &Tensor, bias: Option<&Tensor>) -> Result<Value, String> {
+    let features = weights.shape[1];
+    let sum = |row: &[f32], unit: usize| {
+        let own = weights.data[unit * features..].iter().zip(row);
+        let bias = bias.map_or(0.0, |bias| f64::from(bias.data[unit]));
+        own.map(|(&weight, &x)| f64::from(weight) * f64::from(x)).sum::<f64>() + bias
+    };
+    let rows = x.known_floats()?;
+    let units = weights.shape[0];
+    let data = rows.chunks(features).flat_map(|row| (0..units).map(move |unit| sum(row, unit) as f32)).collect();
+    let mut shape = x.shape.clone();
+    shape.pop();
+    shape.push(units);
+    Ok(Value::floats(shape, data))
 }
 
 /// The output of a layer as a value. `dims` are its dimensions after time, and `order` says which dimensions of

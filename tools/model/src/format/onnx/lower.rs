@@ -29,6 +29,25 @@ enum Piece {
     Some(Made, Range<usize>),
 }
 
+/// A step of a sequence, as its layer computes it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Last,
+    /// The first step, which a backward layer computes last.
+    First,
+    Other,
+}
+
+impl Step {
+    fn of(step: usize, steps: usize, backward: bool) -> Self {
+        match (step, backward && steps > 1) {
+            (0, true) => Self::First,
+            (_, false) if step + 1 == steps => Self::Last,
+            _ => Self::Other,
+        }
+    }
+}
+
 impl Session<'_> {
     fn needs_window<T>(&self, what: &str) -> Result<T, Stop> {
         Err(ImportError::NeedsWindow { what: what.to_owned() }.into())
@@ -164,7 +183,7 @@ impl Session<'_> {
 
     /// Replaces all elements by elements of layer outputs: inputs by their ports, states by the last outputs.
     pub(super) fn of_layers(&mut self, elements: &mut [Element], timed: bool) -> Result<(), Stop> {
-        for element in elements {
+        for element in elements.iter_mut() {
             *element = match *element {
                 Element::Input(input, index)
                     if self.setup.delays.contains_key(&self.setup.inputs[input as usize].name) =>
@@ -202,20 +221,34 @@ impl Session<'_> {
                 }
                 other => other,
             };
-            // The element belongs to a single step of a sequence.
-            if let (Element::Of(made, index), false) = (*element, timed)
-                && let MadeOf { time: Some(steps), rows, width, backward, .. } = self.made[made as usize]
-            {
+        }
+        if !timed {
+            self.of_single_steps(elements)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the last step of a sequence, or the first one, as an output of its own, unless other steps are read as well.
+    fn of_single_steps(&mut self, elements: &mut [Element]) -> Result<(), Stop> {
+        let sequence = |session: &Self, element: &Element| match *element {
+            Element::Of(made, index) => {
+                let MadeOf { time, rows, width, backward, .. } = session.made[made as usize];
                 let (row, index) = (rows * width, index as usize);
-                let step = index / row;
-                if step + 1 == steps && !(backward && steps > 1) {
-                    fail_if(self.lens.is_some(), "it reads the last step of sequences that may end earlier")?;
-                    *element = Element::Of(self.last_of(Made(made), false)?.0, (index % row) as u32);
-                } else if !self.setup.windowed {
-                    return self.needs_window("an operator that reads single steps");
-                } else if step == 0 && backward {
-                    *element = Element::Of(self.last_of(Made(made), true)?.0, (index % row) as u32);
-                }
+                Some((Made(made), Step::of(index / row, time?, backward), (index % row) as u32))
+            }
+            _ => None,
+        };
+        let steps = elements.iter().filter_map(|element| sequence(self, element));
+        let whole: HashSet<Made> = steps.filter(|(_, step, _)| *step == Step::Other).map(|(made, ..)| made).collect();
+        for element in elements {
+            let Some((made, step, at)) = sequence(self, element) else { continue };
+            let is_last = step == Step::Last;
+            fail_if(is_last && self.lens.is_some(), "it reads the last step of sequences that may end earlier")?;
+            if !is_last && !self.setup.windowed {
+                return self.needs_window("an operator that reads single steps");
+            }
+            if !whole.contains(&made) {
+                *element = Element::Of(self.last_of(made, !is_last)?.0, at);
             }
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! Operators that exporters write out: a layer normalization, an exact GELU, and cells of an LSTM or a GRU as elementwise
-//! operators, in the graph and in the branches of its conditions. They become ONNX's own operators before the graph is
+//! Operators that exporters write out: a layer normalization, an exact GELU, a softplus with a threshold, and cells of an
+//! LSTM or a GRU as elementwise operators, in the graph and in the branches of its conditions. They become ONNX's own operators before the graph is
 //! read, so that states, time and integers are those of a layer.
 //!
 //! A pattern is replaced only if every part of it is found. Otherwise its operators are read as they are.
@@ -9,6 +9,7 @@ mod gru;
 mod lstm;
 mod norm;
 mod recurrent;
+mod softplus;
 
 use std::collections::{HashMap, HashSet};
 
@@ -48,6 +49,7 @@ fn of_graph(
     let seen = Seen::of(graph, inputs, initializers);
     let mut made = norm::found(&seen);
     made.extend(gelu::found(&seen));
+    made.extend(softplus::found(&seen));
     let mut weights = Vec::new();
     // At most as many cells as a network may have nodes.
     let cells = graph.node.iter().filter_map(|node| match node.op_type.as_str() {

@@ -89,6 +89,29 @@ impl Value {
         self
     }
 
+    /// The value with a dimension that is no longer that of an input, such as the steps of a sequence.
+    pub fn without_axis(&self, axis: usize) -> Self {
+        let mut axes = self.axes.clone();
+        axes[axis] = None;
+        self.clone().with_axes(axes)
+    }
+
+    /// The value with a further dimension of 1.
+    pub fn widened(&self, at: usize) -> Result<Self, String> {
+        let (mut shape, mut axes) = (self.shape.clone(), self.axes.clone());
+        shape.insert(at, 1);
+        axes.insert(at, None);
+        Ok(self.reshaped(shape)?.with_axes(axes))
+    }
+
+    /// The value without a dimension of 1.
+    pub fn narrowed(&self, at: usize) -> Result<Self, String> {
+        let (mut shape, mut axes) = (self.shape.clone(), self.axes.clone());
+        shape.remove(at);
+        axes.remove(at);
+        Ok(self.reshaped(shape)?.with_axes(axes))
+    }
+
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }

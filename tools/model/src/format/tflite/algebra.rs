@@ -166,6 +166,7 @@ impl<'r, 'a> Algebra<'r, 'a> {
             "RELU" => self.unary(operator, Activation::Relu),
             "RELU6" => self.unary(operator, Activation::Relu6),
             "RELU_N1_TO_1" => self.unary(operator, Activation::HardTanh),
+            "HARD_SWISH" => self.unary(operator, Activation::HardSwish),
             "ELU" => self.unary(operator, Activation::Elu { alpha: 1.0 }),
             "MINIMUM" | "MAXIMUM" => real(self.clip(operator)?),
             "RESHAPE" | "SQUEEZE" | "EXPAND_DIMS" | "PACK" | "UNPACK" | "DEQUANTIZE" => self.same(operator),

@@ -3,6 +3,7 @@
 use tidegate::internals::{activation::Activation, cell::CellKind};
 
 use super::cut::{Cut, cuts};
+use super::hard_swish;
 use super::integers::{Counted, Counts, LIMITS, Multiplier, limits, table};
 use super::lower::{Along, Reader, Refused, Trouble, Value};
 use super::options::FUSED;
@@ -258,7 +259,8 @@ impl Reader<'_> {
             "LOGISTIC" => Activation::Sigmoid,
             "TANH" => Activation::Tanh,
             "RELU" => Activation::Relu,
-            _ => Activation::Relu6,
+            "RELU6" => Activation::Relu6,
+            _ => Activation::HardSwish,
         };
         let layer = Layer::new(CellKind::Activation, x.features(), x.features()).activation("activation", of);
         let Some(input) = x.counts else {
@@ -274,7 +276,11 @@ impl Reader<'_> {
                 Counted::of(output).requantized("", by).limited(output, limits)
             }
             None => {
-                let table = table(of, input, output).ok_or("its integer form is not supported")?;
+                let table = if of == Activation::HardSwish {
+                    hard_swish::table(input, output).ok_or("a quotient of its scales is out of range")?
+                } else {
+                    table(of, input, output).ok_or("its integer form is not supported")?
+                };
                 let counted = Counted::of(output).requantized("", Multiplier::ONE).limited(input, LIMITS);
                 counted.rows("table", table)
             }

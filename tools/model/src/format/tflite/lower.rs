@@ -338,7 +338,7 @@ impl<'a> Reader<'a> {
             "QUANTIZE" => self.quantize(operator),
             "DEQUANTIZE" => self.dequantize(operator),
             "MUL" | "ADD" | "SUB" => self.arithmetic(operator),
-            "LOGISTIC" | "TANH" | "RELU" | "RELU6" => self.activation(operator),
+            "LOGISTIC" | "TANH" | "RELU" | "RELU6" | "HARD_SWISH" => self.activation(operator),
             "UNPACK" | "PACK" => self.one(operator),
             _ => {
                 let node = self.node(operator);

@@ -124,6 +124,8 @@ fn activation(case: &mut Case<'_>) -> Result<Option<Activation>> {
         "SELU" => Activation::Selu,
         "Softsign" => Activation::Softsign,
         "Hardsigmoid" => Activation::HardSigmoid { alpha: 1.0 / 6.0, beta: 0.5 },
+        "Hardswish" => Activation::HardSwish,
+        "Mish" => Activation::Mish,
         "Hardtanh" => {
             let (min, max) = (number(case, "min_val", -1.0)?, number(case, "max_val", 1.0)?);
             match (min, max) {
