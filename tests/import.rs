@@ -385,8 +385,8 @@ fn a_model_that_does_not_fit_its_cells_is_refused_with_numbers() {
     refused("no parameter \"cell_clip\"", |m| {
         m.architecture.nodes[0].params.insert("cell_clip".into(), 1.0);
     });
-    refused("activation \"mish\": there is no activation of this name", |m| {
-        drop(m.architecture.nodes[0].activations.insert("new_activation".into(), "mish".into()));
+    refused("activation \"snake\": there is no activation of this name", |m| {
+        drop(m.architecture.nodes[0].activations.insert("new_activation".into(), "snake".into()));
     });
     refused("must be equal", |m| m.architecture.nodes[0].output_size = 153);
     refused("must be 1 to 1048576", |m| m.architecture.nodes[0].hidden_size = 1 << 40);
@@ -433,7 +433,7 @@ fn unknown_arguments_and_tensors_are_refused_by_name() {
     assert_eq!(model.tensors["lstm.input_bias"].data, [0.5, 0.5, 3.0, 3.0, 0.5, 0.5, 0.5, 0.5]);
     for (cls, args, inputs, expected) in [
         ("a.LSTMCell", r#"{"layer_norm": true}"#, r#"["input"]"#, "argument layer_norm = true"),
-        ("a.LSTMCell", r#"{"activation": "mish"}"#, r#"["input"]"#, "argument activation = \"mish\""),
+        ("a.LSTMCell", r#"{"activation": "snake"}"#, r#"["input"]"#, "argument activation = \"snake\""),
         ("a.LSTMCell", r#"{"cell_clip": 0.0}"#, r#"["input"]"#, "argument cell_clip = 0"),
         ("a.AttentionCell", "{}", r#"["input"]"#, "class \"AttentionCell\""),
         ("a.LSTMCell", "{}", r#"["input", "mask"]"#, "an input \"mask\""),

@@ -369,6 +369,43 @@ fn the_operators_of_an_exact_gelu_become_one_activation() {
     }
 }
 
+/// `x` where `left` is greater than `threshold`, otherwise the softplus of `x`.
+fn softplus(left: &str, threshold: f32) -> GraphProto {
+    let initializer = |name: &str, value: f32| TensorProto {
+        name: name.into(),
+        data_type: 1,
+        float_data: vec![value],
+        ..TensorProto::default()
+    };
+    GraphProto {
+        node: vec![
+            node("Softplus", &["x"], &["s"]),
+            node("Neg", &["x"], &["less"]),
+            node("Greater", &[left, "threshold"], &["far"]),
+            node("Where", &["far", "x", "s"], &["y"]),
+        ],
+        initializer: vec![initializer("threshold", threshold)],
+        input: vec![info("x", &[1, 6])],
+        output: vec![info("y", &[1, 6])],
+        ..GraphProto::default()
+    }
+}
+
+#[test]
+fn a_softplus_with_a_threshold_beyond_its_bend_is_a_softplus() {
+    let x = values(6, 24.0);
+    let (nodes, outputs) = run(softplus("x", 20.0), &x, vec![1, 6]);
+    assert_eq!(nodes, ["activation"]);
+    let expected: Vec<f32> =
+        x.iter().map(|&x| tidegate::internals::activation::Activation::Softplus.apply(x)).collect();
+    assert_eq!(outputs["y"].data, expected);
+    // A threshold that changes values, and a condition on another value.
+    for other in [softplus("x", 1.0), softplus("less", 20.0)] {
+        let error = open(&bytes(other), "x.onnx", &ALONE).expect_err("it is no softplus");
+        assert!(error.to_string().contains("Greater"), "{error}");
+    }
+}
+
 #[test]
 fn operators_that_are_no_lstm_are_read_as_they_are() {
     let candidate = cell([0, 1, 2, 3], false, "Relu");

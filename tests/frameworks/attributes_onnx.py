@@ -160,6 +160,8 @@ OPS = {
     "MatMul": (dict(shape=STEP, weights=dict(B=numbers(3, 4))), {}),
     "Softmax": (dict(shape=COLUMN), dict(axis=[dict(given=dict(axis=0)), dict(given=dict(axis=0), opset=11)])),
     "LogSoftmax": (dict(shape=COLUMN), dict(axis=[dict(given=dict(axis=0)), dict(given=dict(axis=0), opset=11)])),
+    "InstanceNormalization": (
+        dict(shape=(1, 3, 4), weights=dict(scale=numbers(3), B=numbers(3))), dict(epsilon=[dict(given=dict(epsilon=0.3))])),
     "PRelu": (dict(shape=STEP, weights=dict(slope=numbers(3))), {}),
     "ScatterND": (
         dict(shape=COLUMN, weights=dict(at=np.array([[1]], "i8"), new=numbers(1, 1))),

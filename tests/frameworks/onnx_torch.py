@@ -88,6 +88,41 @@ class StepOfGru(nn.Module):
         return torch.sigmoid(self.head(h)), h
 
 
+class Attention(nn.Module):
+    """Attention over the steps of a recurrent layer: of the last step, of every step, and gates from their mean."""
+
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(FEATURES, UNITS, batch_first=True)
+        self.query, self.key, self.score = nn.Linear(UNITS, UNITS), nn.Linear(UNITS, UNITS), nn.Linear(UNITS, 1)
+        self.gates, self.heads = nn.Linear(UNITS, UNITS), nn.MultiheadAttention(UNITS, 2, batch_first=True)
+        self.head = nn.Linear(3 * UNITS, CLASSES)
+
+    def forward(self, x):
+        h, last = self.gru(x)
+        scores = self.score(torch.tanh(self.key(h) + self.query(last[-1])[:, None]))
+        context = torch.einsum("bt,bth->bh", torch.softmax(scores.squeeze(-1), -1), h)
+        gated = (h * torch.sigmoid(self.gates(h.mean(1)))[:, None]).mean(1)
+        among = self.heads(h, h, h, need_weights=False)[0][:, 2]
+        return self.head(torch.cat([context, gated, among], -1))
+
+
+class Functions(nn.Module):
+    """A normalization over the steps, and functions that exporters write as operators of ONNX or of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv1d(FEATURES, 4, 3, padding=1), nn.GroupNorm(2, 4)
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+        self.head = nn.Linear(4, CLASSES)
+
+    def forward(self, x):
+        y = self.norm(self.conv(x.transpose(1, 2))).transpose(1, 2)
+        for layer, function in zip(self.layers, [nn.functional.softplus, nn.functional.mish, nn.functional.hardswish]):
+            y = function(layer(3 * y))
+        return self.head(y.mean(1))
+
+
 def sequence():
     return {"x": torch.randn(1, STEPS, FEATURES)}
 
@@ -102,6 +137,8 @@ CASES = {
     "step": (Step, lambda: {"x": torch.randn(1, FEATURES), "h": torch.zeros(1, UNITS), "c": torch.zeros(1, UNITS)},
              ["y", "h_out", "c_out"]),
     "step_gru": (StepOfGru, lambda: {"x": torch.randn(1, FEATURES), "h": torch.zeros(1, UNITS)}, ["y", "h_out"]),
+    "attention": (Attention, sequence, ["y"]),
+    "functions": (Functions, sequence, ["y"]),
 }
 
 

@@ -427,7 +427,7 @@ fn is_linear(layer: &Layer) -> bool {
 
 /// Whether a layer ends with a gain and a shift, or can.
 fn takes_affine(layer: &Layer) -> bool {
-    is_linear(layer) || layer.kind == CellKind::LayerNorm
+    is_linear(layer) || layer.kind == CellKind::LayerNorm && layer.tensors.contains_key("gain")
 }
 
 /// The layer with a gain and a shift for each unit or filter folded in.

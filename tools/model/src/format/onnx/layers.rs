@@ -308,6 +308,7 @@ impl Session<'_> {
         let epsilon = self.attributes("epsilon")?.float("epsilon", 1e-5)?;
         let &[_, channels, ref others @ ..] = &x.shape[..] else { return Err("it has no channels".into()) };
         let over: Vec<usize> = (2..x.shape.len()).collect();
+        fail_if(over.is_empty(), "it has nothing to normalize over")?;
         for &k in &over {
             self.within_sequence(&x, k)?;
         }
@@ -318,8 +319,11 @@ impl Session<'_> {
             fail_if(found != channels, format_args!("{name} has {found} numbers for {channels} channels"))?;
             vectors.push(vector);
         }
-        let normal =
-            self.over_rows(&x, &over, |width| Layer::new(CellKind::LayerNorm, width, width).param("epsilon", epsilon))?;
+        let all = |width: usize, value: f32| Tensor { shape: vec![width], data: vec![value; width] };
+        let normal = self.over_rows(&x, &over, |width| {
+            let layer = Layer::new(CellKind::LayerNorm, width, width).param("epsilon", epsilon).option("gain");
+            layer.tensor("gain", all(width, 1.0)).tensor("bias", all(width, 0.0))
+        })?;
         let normal = over.iter().fold(normal, |normal, &k| normal.without_axis(k));
         let after: usize = others.iter().product();
         let channel = |k: usize| k / after % channels;
