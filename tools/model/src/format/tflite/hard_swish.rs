@@ -63,9 +63,11 @@ fn saturated(x: i32) -> i32 {
     x.clamp(i16::MIN.into(), i16::MAX.into())
 }
 
-/// The high half of twice the product, rounded.
+/// The high half of twice the product, rounded to the nearest.
 fn rounded_high(a: i32, b: i32) -> i32 {
-    saturated((a * b + (1 << 14)) / (1 << 15))
+    let product = a * b;
+    let half = if product >= 0 { 1 << 14 } else { 1 - (1 << 14) };
+    saturated((product + half) / (1 << 15))
 }
 
 fn left_by(x: i32, bits: i32) -> i32 {
