@@ -1,6 +1,6 @@
 //! Operators that exporters write out: a layer normalization, an exact GELU, a softplus with a threshold, and cells of an
-//! LSTM or a GRU as elementwise operators, in the graph and in the branches of its conditions. They become ONNX's own operators before the graph is
-//! read, so that states, time and integers are those of a layer.
+//! LSTM or a GRU as elementwise operators, in the graph and in the branches of its conditions. They become ONNX's own
+//! operators before the graph is read, so that states, time and integers are those of a layer.
 //!
 //! A pattern is replaced only if every part of it is found. Otherwise its operators are read as they are.
 
