@@ -375,7 +375,27 @@ fn large_and_deep_files_are_refused_quickly_in_little_memory() {
         );
         graph.initializer.remove(2);
     });
-    for (what, bytes) in [("nodes", nodes), ("a chain", values), ("depth", deep), ("a size", huge)] {
+    let product = graph(|graph| {
+        graph.initializer.push(TensorProto {
+            dims: vec![2],
+            data_type: 7,
+            int64_data: vec![1 << 12, 1 << 12],
+            name: "s".into(),
+            ..Default::default()
+        });
+        let node = |op: &str, input: &[&str], output: &str| NodeProto {
+            input: input.iter().map(|&name| name.into()).collect(),
+            output: vec![output.into()],
+            op_type: op.into(),
+            ..NodeProto::default()
+        };
+        let nodes = [node("ConstantOfShape", &["s"], "m"), node("MatMul", &["m", "m"], "B")];
+        graph.node.splice(0..0, nodes);
+        graph.initializer.remove(2);
+    });
+    let all =
+        [("nodes", nodes), ("a chain", values), ("depth", deep), ("a size", huge), ("a constant product", product)];
+    for (what, bytes) in all {
         let started = Instant::now();
         let error = import(&bytes, &ALONE).expect_err("it must be refused");
         let seconds = started.elapsed().as_secs_f32();

@@ -68,7 +68,7 @@ fn einsum(equation: &str, operands: [&Tensor; 2]) -> Vec<f64> {
 #[test]
 fn an_einsum_that_is_a_matrix_product_is_one() {
     type Row = (&'static str, [&'static [usize]; 2], Option<usize>, &'static [usize]);
-    let rows: [Row; 8] = [
+    let rows: [Row; 11] = [
         ("bd,dk->bk", [&[1, 4], &[4, 3]], Some(1), &[1, 3]),
         ("bd,kd->bk", [&[1, 4], &[3, 4]], Some(1), &[1, 3]),
         ("bid,dk->bik", [&[1, 2, 4], &[4, 3]], Some(1), &[1, 2, 3]),
@@ -77,6 +77,10 @@ fn an_einsum_that_is_a_matrix_product_is_one() {
         ("bij,bkj->bik", [&[1, 2, 4], &[1, 2, 4]], None, &[1, 2, 2]),
         ("bij,bkj->bki", [&[1, 2, 4], &[1, 2, 4]], None, &[1, 2, 2]),
         ("bij,bik->bjk", [&[1, 2, 4], &[1, 2, 4]], None, &[1, 4, 4]),
+        // With a vector.
+        ("bd,bd->b", [&[1, 4], &[1, 4]], None, &[1]),
+        ("bij,j->bi", [&[1, 2, 4], &[4]], Some(1), &[1, 2]),
+        ("j,bij->bi", [&[4], &[1, 2, 4]], Some(0), &[1, 2]),
     ];
     for (equation, shapes, weights, out) in rows {
         let of_x = shapes[usize::from(weights == Some(0))].to_vec();

@@ -326,7 +326,7 @@ impl Activation {
             Self::Sqrt => (SQRT_MAX_ERROR, SQRT_MAX_RELATIVE_ERROR),
             Self::Log { .. } => (LOG_MAX_ERROR, LOG_MAX_RELATIVE_ERROR),
             Self::HardSwish => (FLUSHED, HARD_SWISH_MAX_RELATIVE_ERROR),
-            Self::Mish => (SILU_MAX_ERROR, MISH_MAX_RELATIVE_ERROR),
+            Self::Mish => (MISH_MAX_ERROR, MISH_MAX_RELATIVE_ERROR),
         }
     }
 
@@ -482,9 +482,12 @@ pub const GELU_MAX_ERROR: f32 = 0.18 * EXP_MAX_RELATIVE_ERROR + 4.0 * UNIT;
 pub const GELU_TANH_MAX_ERROR: f32 = 2.0 * UNIT;
 /// Largest relative error of [`hard_swish`]: one u each for the sum, the constant and the two products.
 pub const HARD_SWISH_MAX_RELATIVE_ERROR: f32 = 4.5 * UNIT;
-/// Largest relative error of [`mish`]: with w = e (e + 2), the error of e moves w / (w + 2) by at most as much, relative to
-/// both; the two sums, the two products and the quotient add u each. Where w + 2 rounds to w, the value is x.
+/// Largest relative error of [`mish`]: the error of e moves the quotient by at most as much, relative to both; two sums,
+/// two products and the quotient add u each.
 pub const MISH_MAX_RELATIVE_ERROR: f32 = 1.01 * EXP_MAX_RELATIVE_ERROR + 6.0 * UNIT;
+/// Absolute error of [`mish`], in addition to the relative one: below -87.3 e^x is subnormal and may be 0, where the exact
+/// value is -1.03e-36.
+pub const MISH_MAX_ERROR: f32 = 1.1e-36;
 
 /// λ of Klambauer et al., *Self-Normalizing Neural Networks*, 2017.
 const SELU_SCALE: f32 = 1.050_701;
@@ -565,13 +568,14 @@ pub fn hard_swish(x: f32) -> f32 {
 
 /// x tanh(ln(1 + e^x)), within [`MISH_MAX_RELATIVE_ERROR`].
 ///
-/// Computed as x w / (w + 2) with e = e^x and w = e (e + 2), which is tanh(ln y) = (y² - 1) / (y² + 1) for y = 1 + e.
+/// Computed from e = e^-|x| and tanh(ln y) = (y² - 1) / (y² + 1) for y = 1 + e^x: x (e² + 2e) / (e² + 2e + 2) below 0, and
+/// otherwise x (1 + 2e) / (1 + 2e + 2e²).
 pub fn mish(x: f32) -> f32 {
-    // Above 10, w + 2 rounds to w. Below -89, e is 0; the clamp keeps the product 0 at the infinity.
-    let e = math::exp(if x > 10.0 { 10.0 } else { x });
-    let w = e * (e + 2.0);
+    let e = math::exp(-x.abs());
+    let (part, rest) = if x < 0.0 { (e * (e + 2.0), 2.0) } else { (1.0 + 2.0 * e, 2.0 * e * e) };
+    // Below -89, e is 0; the clamp keeps the product 0 at the infinity.
     let x = if x < -89.0 { -89.0 } else { x };
-    x * (w / (w + 2.0))
+    x * (part / (part + rest))
 }
 
 /// x σ(y). Below -89, where σ is 0, x is replaced by -89 so that the product stays 0 at the infinities.

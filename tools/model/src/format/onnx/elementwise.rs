@@ -333,7 +333,11 @@ impl Session<'_> {
         x.elements().iter().all(|element| match *element {
             Element::Number(_) => true,
             Element::Of(made, _) => self.made[made as usize].time.is_some(),
-            Element::Input(input, _) => self.time_of(input).is_some(),
+            // A cache holds earlier steps.
+            Element::Input(input, _) => {
+                let name = &self.setup.inputs[input as usize].name;
+                self.time_of(input).is_some() || self.setup.delays.contains_key(name)
+            }
             Element::State(..) => false,
         })
     }

@@ -180,6 +180,9 @@ impl Session<'_> {
         let misfit = known != found || units == 0 || found == 0;
         fail_if(misfit, format_args!("{found} features meet weights for {known}"))?;
         if x.is_constant() {
+            let rows = x.len() / found;
+            self.room(&[rows, units], false)?;
+            self.work(rows.saturating_mul(weights.data.len()))?;
             return Ok(product_of_constants(x, &weights, bias.as_ref())?);
         }
         self.over_rows(x, &[last], |_| Layer::dense(weights, bias, Activation::Identity))
@@ -221,7 +224,8 @@ impl Session<'_> {
             self.within_sequence(&x, k)?;
         }
         let shares = self.over_rows(&x, &over, |width| Layer::new(CellKind::Softmax, width, width))?;
-        Ok(over.iter().fold(shares, |shares, &k| shares.without_axis(k)))
+        // The shares of a sequence are known at its end only.
+        Ok(over.iter().filter(|&&k| x.shape[k] > 1).fold(shares, |shares, &k| shares.without_axis(k)))
     }
 
     /// A layer over the dimensions `over`. If there are several, it has as many outputs as inputs.
