@@ -356,14 +356,15 @@ fn large_and_deep_files_are_refused_quickly_in_little_memory() {
         }
         *graph = inner;
     });
+    let shape = |size: i64| TensorProto {
+        dims: vec![2],
+        data_type: 7,
+        int64_data: vec![size, size],
+        name: "s".into(),
+        ..Default::default()
+    };
     let huge = graph(|graph| {
-        graph.initializer.push(TensorProto {
-            dims: vec![2],
-            data_type: 7,
-            int64_data: vec![1 << 30, 1 << 30],
-            name: "s".into(),
-            ..Default::default()
-        });
+        graph.initializer.push(shape(1 << 30));
         graph.node.insert(
             0,
             NodeProto {
@@ -376,13 +377,7 @@ fn large_and_deep_files_are_refused_quickly_in_little_memory() {
         graph.initializer.remove(2);
     });
     let product = graph(|graph| {
-        graph.initializer.push(TensorProto {
-            dims: vec![2],
-            data_type: 7,
-            int64_data: vec![1 << 12, 1 << 12],
-            name: "s".into(),
-            ..Default::default()
-        });
+        graph.initializer.push(shape(1 << 12));
         let node = |op: &str, input: &[&str], output: &str| NodeProto {
             input: input.iter().map(|&name| name.into()).collect(),
             output: vec![output.into()],

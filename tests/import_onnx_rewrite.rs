@@ -371,12 +371,6 @@ fn the_operators_of_an_exact_gelu_become_one_activation() {
 
 /// `x` where `left` is greater than `threshold`, otherwise the softplus of `x`.
 fn softplus(left: &str, threshold: f32) -> GraphProto {
-    let initializer = |name: &str, value: f32| TensorProto {
-        name: name.into(),
-        data_type: 1,
-        float_data: vec![value],
-        ..TensorProto::default()
-    };
     GraphProto {
         node: vec![
             node("Softplus", &["x"], &["s"]),
@@ -384,7 +378,7 @@ fn softplus(left: &str, threshold: f32) -> GraphProto {
             node("Greater", &[left, "threshold"], &["far"]),
             node("Where", &["far", "x", "s"], &["y"]),
         ],
-        initializer: vec![initializer("threshold", threshold)],
+        initializer: vec![tensor("threshold", &[], vec![threshold])],
         input: vec![info("x", &[1, 6])],
         output: vec![info("y", &[1, 6])],
         ..GraphProto::default()

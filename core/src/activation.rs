@@ -1,18 +1,19 @@
-//! Activation functions on f32: their codes in an image, their text in a canonical model, and a bound on the error of
-//! each.
+//! Activation functions on f32: their codes in an image, and a bound on the error of each. `text.rs` has their text in a
+//! canonical model.
 //!
 //! Every activation propagates NaN, returns its limit (or the rounded limit) at the infinities, and never panics.
 //! `core/tests/activation.rs` holds each to [`Activation::max_error`] over the whole range of f32.
 
-use core::fmt;
-use core::str::FromStr;
+mod text;
+
+pub use text::ParseActivationError;
 
 use crate::{math, tanh};
 
 /// An activation function of a cell or layer.
 ///
-/// [`Display`](fmt::Display) writes, and [`FromStr`] reads, the name followed by the parameters: `tanh`,
-/// `hard_sigmoid(0.2,0.5)`.
+/// [`Display`](core::fmt::Display) writes, and [`FromStr`](core::str::FromStr) reads, the name followed by the
+/// parameters: `tanh`, `hard_sigmoid(0.2,0.5)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -361,67 +362,6 @@ impl Activation {
             Self::Log { alpha, beta } if beta > 0.0 => alpha / beta * (1.0 + f32::EPSILON) + f32::MIN_POSITIVE,
             Self::ThresholdedRelu { .. } | Self::Exp | Self::Sqrt | Self::Log { .. } => f32::INFINITY,
         }
-    }
-}
-
-impl fmt::Display for Activation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [alpha, beta] = self.parameters();
-        f.write_str(self.name())?;
-        match self.parameter_count() {
-            0 => Ok(()),
-            1 => write!(f, "({alpha})"),
-            _ => write!(f, "({alpha},{beta})"),
-        }
-    }
-}
-
-/// Why a text could not be parsed as an activation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum ParseActivationError {
-    /// No activation has this name.
-    UnknownName,
-    /// A parameter is not finite, a required parameter is missing, or there are too many parameters.
-    BadParameters,
-}
-
-impl fmt::Display for ParseActivationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::UnknownName => "there is no activation of this name",
-            Self::BadParameters => "an activation needs all of its parameters, as finite numbers: affine(1,0)",
-        })
-    }
-}
-
-impl core::error::Error for ParseActivationError {}
-
-impl FromStr for Activation {
-    type Err = ParseActivationError;
-
-    /// Parses a name and its parameters. Spaces around names and numbers are ignored. Missing trailing parameters take
-    /// ONNX's defaults; [`Affine`](Self::Affine) and [`ScaledTanh`](Self::ScaledTanh) have no defaults.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        use ParseActivationError::{BadParameters, UnknownName};
-        let (name, arguments) = match text.trim().split_once('(') {
-            Some((name, rest)) => (name.trim(), Some(rest.strip_suffix(')').ok_or(BadParameters)?)),
-            None => (text.trim(), None),
-        };
-        let known = Self::ALL.into_iter().find(|activation| activation.name() == name).ok_or(UnknownName)?;
-        let mut parameters = known.parameters();
-        let mut missing = known.parameter_count();
-        for argument in arguments.into_iter().flat_map(|arguments| arguments.split(',')) {
-            let index = known.parameter_count() - missing;
-            missing = missing.checked_sub(1).ok_or(BadParameters)?;
-            let parameter = parameters.get_mut(index).ok_or(BadParameters)?;
-            *parameter = argument.trim().parse().map_err(|_| BadParameters)?;
-        }
-        if missing > 0 && matches!(known, Self::Affine { .. } | Self::ScaledTanh { .. }) {
-            return Err(BadParameters);
-        }
-        Self::from_parts(known.code(), parameters).ok_or(BadParameters)
     }
 }
 

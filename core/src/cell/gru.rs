@@ -167,7 +167,7 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     if cfg!(feature = "dsp") && usual {
         return step_by::<W>(node, io, |_| (), sigmoid, tanh);
     }
-    // The same bits without a third copy of the code in a WebAssembly module, because a limit of 0 clips nothing.
+    // A limit of 0 clips nothing: the same bits, without a third copy of the code.
     if VECTORS {
         return step_any::<W>(node, io);
     }

@@ -260,16 +260,8 @@ impl Session<'_> {
     }
 
     pub(super) fn merge(&mut self, how: &'static str, a: &Value, b: &Value) -> Result<Value, Stop> {
-        let mut time = self.steps_axis(a).or_else(|| self.steps_axis(b));
-        let (mut a, mut b) = (a, b);
-        let whole: [Value; 2];
-        if let Some(axis) = time
-            && a.shape[axis] > 1
-            && !(self.is_of_steps(a) && self.is_of_steps(b))
-        {
-            whole = [a.without_axis(axis), b.without_axis(axis)];
-            (a, b, time) = (&whole[0], &whole[1], None);
-        }
+        let [a, b] = &self.of_one_kind(a, b);
+        let time = self.steps_axis(a).or_else(|| self.steps_axis(b));
         let order = self.others(a, time, &[]);
         let all: Vec<usize> = time.into_iter().chain(order.iter().copied()).collect();
         let dims: Vec<usize> = order.iter().map(|&k| a.shape[k]).collect();
@@ -326,6 +318,17 @@ impl Session<'_> {
         let shape: Vec<usize> = steps.into_iter().chain(dims).collect();
         let axes = all.iter().map(|&k| a.axes[k].or(b.axes[k])).collect();
         Ok(Value::open(shape, elements).with_axes(axes).transposed(&inverse(&all))?)
+    }
+
+    /// Two operands. If one of them has elements without a value for each step, both become values of the whole sequence.
+    fn of_one_kind(&self, a: &Value, b: &Value) -> [Value; 2] {
+        let both = [a, b].map(Value::clone);
+        match self.steps_axis(a).or_else(|| self.steps_axis(b)) {
+            Some(axis) if a.shape[axis] > 1 && !both.iter().all(|value| self.is_of_steps(value)) => {
+                both.map(|value| value.without_axis(axis))
+            }
+            _ => both,
+        }
     }
 
     /// Whether every element is computed for each step of a sequence, or known.

@@ -14,19 +14,19 @@ pub fn table(input: Counts, output: Counts) -> Option<Vec<i32>> {
 #[derive(Clone, Copy, Debug)]
 struct HardSwish {
     /// From 1/128 of the input's scale to 3/2^15, in which ±3 are the limits of i16.
-    gate: Halved,
+    gate: Narrow,
     /// From 1/128 of the input's scale to the output's scale.
-    output: Halved,
+    output: Narrow,
 }
 
 /// A [`Multiplier`] whose factor has 16 bits.
 #[derive(Clone, Copy, Debug)]
-struct Halved {
+struct Narrow {
     factor: i32,
     shift: i32,
 }
 
-impl Halved {
+impl Narrow {
     fn of(scale: f32) -> Option<Self> {
         let Multiplier { factor, shift } = Multiplier::of(scale.into())?;
         let factor = factor.checked_add(1 << 15).map_or(i32::from(i16::MAX), |sum| sum >> 16);
@@ -37,7 +37,7 @@ impl Halved {
 impl HardSwish {
     fn of(input: Counts, output: Counts) -> Option<Self> {
         let fine = input.scale / 128.0;
-        let this = Self { gate: Halved::of(fine / (3.0 / 32768.0))?, output: Halved::of(fine / output.scale)? };
+        let this = Self { gate: Narrow::of(fine / (3.0 / 32768.0))?, output: Narrow::of(fine / output.scale)? };
         (this.output.shift <= 0).then_some(this)
     }
 
@@ -63,7 +63,7 @@ fn saturated(x: i32) -> i32 {
     x.clamp(i16::MIN.into(), i16::MAX.into())
 }
 
-/// The high half of twice the product, rounded to the nearest.
+/// The high half of twice the product, rounded to the nearest, and up at a half.
 fn rounded_high(a: i32, b: i32) -> i32 {
     let product = a * b;
     let half = if product >= 0 { 1 << 14 } else { 1 - (1 << 14) };
