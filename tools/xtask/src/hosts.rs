@@ -65,7 +65,8 @@ const ON_BYTES: [&str; 9] = [
     "model::tests::labels",
     "node::",
     "schedule::",
-    "text::",
+    "text::tests::a_message",
+    "text::tests::numbers",
 ];
 /// Tests that loop over so many numbers that Miri takes hours, and tests for which it takes minutes.
 const HOURS: [&str; 2] = ["::every_", "::events_are_those"];
