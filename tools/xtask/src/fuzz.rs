@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use wait4::{ResUse, Wait4};
 
 use crate::firmware::workspace_target_dir;
 use crate::hosts::{self, HOST};
@@ -28,7 +28,7 @@ const MAX_LEN: u32 = 1 << 16;
 pub struct Ran {
     /// Number of inputs.
     pub executions: u64,
-    /// Time of one core.
+    /// Time of the processor.
     pub seconds: u64,
 }
 
@@ -118,8 +118,8 @@ pub fn run_one(target: &str, seconds: u64, seed: u64) -> Result<Ran, Failure> {
     command.arg(format!("-artifact_prefix={}/", failing.display()));
     // A target must not hold the terminal. What the tested readers print is dropped.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-    let start = Instant::now();
-    let status = command.status().map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+    let child = command.spawn().map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+    let ResUse { status, rusage } = child.wait4().map_err(about(&program))?;
     let text = fs::read_to_string(&log_path).unwrap_or_default();
     if !status.success() {
         let lines: Vec<&str> = text.lines().collect();
@@ -127,7 +127,7 @@ pub fn run_one(target: &str, seconds: u64, seed: u64) -> Result<Ran, Failure> {
         return Err(format!("the fuzz target {target} failed; its input is in {}:\n{end}", failing.display()));
     }
     let executions = executions(&text).ok_or_else(|| format!("{}: there is no count of inputs", log_path.display()))?;
-    Ok(Ran { executions, seconds: start.elapsed().max(Duration::from_secs(1)).as_secs() })
+    Ok(Ran { executions, seconds: (rusage.utime + rusage.stime).as_secs().max(1) })
 }
 
 /// `stat::number_of_executed_units: 12345`

@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -133,17 +134,46 @@ pub fn run(what: &str, mut command: Command) -> Result<(), Failure> {
     })
 }
 
+/// Time limit of [`stream`] in CI. The longest tests take ten minutes beside others.
+const STREAM_LIMIT: Duration = Duration::from_secs(1800);
+
 /// Runs a command and passes every line of its standard output to `line`. Returns whether the command succeeded.
-pub fn stream(mut command: Command, mut line: impl FnMut(&str)) -> Result<bool, Failure> {
-    say(&format!("    {}", shown(&command)));
+///
+/// In CI, which nobody interrupts, the command has a time limit.
+pub fn stream(command: Command, line: impl FnMut(&str)) -> Result<bool, Failure> {
+    stream_within(command, std::env::var_os("CI").map(|_| STREAM_LIMIT), line)
+}
+
+/// With a limit, the command is the leader of a process group, which is killed as a whole. Ctrl-C does not reach this group.
+fn stream_within(mut command: Command, limit: Option<Duration>, mut line: impl FnMut(&str)) -> Result<bool, Failure> {
     let name = shown(&command);
+    say(&format!("    {name}"));
     let failed = |error| format!("`{name}`: {error}");
-    let mut child =
-        command.stdout(Stdio::piped()).stderr(said()).spawn().map_err(|error| cannot_start(&command, &error))?;
+    command.stdout(Stdio::piped()).stderr(said());
+    #[cfg(unix)]
+    if limit.is_some() {
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    }
+    let mut child = command.spawn().map_err(|error| cannot_start(&command, &error))?;
+    let group = format!("-{}", child.id());
+    let (ended, end) = mpsc::channel::<()>();
+    let watch = thread::spawn(move || {
+        let late = limit.filter(|&limit| end.recv_timeout(limit) == Err(RecvTimeoutError::Timeout));
+        if late.is_some() {
+            // If this fails, the limit of CI itself ends the run.
+            let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+        }
+        late
+    });
     for text in BufReader::new(child.stdout.take().expect("it was piped")).split(b'\n') {
         line(&String::from_utf8_lossy(&text.map_err(failed)?));
     }
-    Ok(child.wait().map_err(failed)?.success())
+    let status = child.wait().map_err(failed)?;
+    drop(ended);
+    match watch.join().expect("the watch does not panic") {
+        Some(limit) => Err(format!("`{name}` did not end within {} s", limit.as_secs())),
+        None => Ok(status.success()),
+    }
 }
 
 /// Runs a command that must succeed within a time limit. Returns its standard output.
@@ -193,4 +223,24 @@ pub fn output_from(mut command: Command, input: Stdio, limit: Duration) -> Resul
 
 fn cannot_start(command: &Command, error: &std::io::Error) -> Failure {
     format!("cannot start `{}`: {error}", shown(command))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    use super::stream_within;
+
+    #[test]
+    fn a_command_that_hangs_is_killed_with_its_processes() {
+        let mut hanging = Command::new("sh");
+        hanging.args(["-c", "echo started; sleep 600 & wait"]);
+        let (mut lines, start) = (Vec::new(), Instant::now());
+        let ran = stream_within(hanging, Some(Duration::from_secs(1)), |line| lines.push(line.to_owned()));
+        assert_eq!((ran.map_err(|error| error.contains("did not end within 1 s")), lines.len()), (Err(true), 1));
+        assert!(start.elapsed() < Duration::from_secs(60), "the pipe stayed open");
+        assert_eq!(stream_within(Command::new("true"), Some(Duration::from_secs(60)), |_| {}), Ok(true));
+        assert_eq!(stream_within(Command::new("false"), None, |_| {}), Ok(false));
+    }
 }

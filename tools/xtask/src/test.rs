@@ -298,7 +298,7 @@ impl Total {
             let typed = shown(&command);
             let before = self.failed;
             let mut output = Output::default();
-            let succeeded = stream(command, |line| {
+            let streamed = stream(command, |line| {
                 if output.is_shown(line) {
                     shell::result(line);
                 }
@@ -306,9 +306,9 @@ impl Total {
                     self.skips(&reason);
                 }
                 self.add(line);
-            })?;
-            if !succeeded {
-                self.failures.push(typed);
+            });
+            if streamed != Ok(true) {
+                self.failures.push(streamed.err().unwrap_or(typed));
                 // A crate that does not compile has no result line.
                 self.failed += u64::from(self.failed == before);
             }
