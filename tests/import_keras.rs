@@ -445,9 +445,9 @@ fn a_missing_tensor_is_named_with_the_nearest() {
 fn a_class_of_custom_code_is_refused_with_its_tensor() {
     let arch = r#"{"inputs": [{"name": "x", "size": 9}], "layers": [
         {"name": "below", "class": "LSTM", "args": {"return_sequences": true}},
-        {"name": "above", "class": "AttentionWeightedAverage"}, {"name": "head", "class": "Dense"}]}"#;
+        {"name": "above", "class": "CapsuleLayer"}, {"name": "head", "class": "Dense"}]}"#;
     let line = refusal(&sample("keras2/weights.h5"), &described(arch));
-    assert!(line.contains(r#"layer "above" (AttentionWeightedAverage)"#) && line.contains("above/"), "{line}");
+    assert!(line.contains(r#"layer "above" (CapsuleLayer)"#) && line.contains("above/"), "{line}");
     assert!(line.contains(r#"with its tensors under "unused""#), "{line}");
 }
 

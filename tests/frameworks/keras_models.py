@@ -185,6 +185,35 @@ def concatenated(k):
     return Net(k.functional(x, L.Dense(c.size(2, 4), activation="softmax")(y)), sequences=2)
 
 
+def attention(k):
+    """As textgenrnn: attention over the embedding and all recurrent layers, by the class of its authors."""
+    c, L = k.chance, k.layers
+    ops = k.keras.ops if k.three else k.keras.backend
+    exp, dot = ops.exp, ops.matmul if k.three else ops.dot
+
+    class AttentionWeightedAverage(L.Layer):
+        def build(self, shape):
+            self.W = self.add_weight(shape=(shape[2], 1), name=self.name + "_W", initializer="uniform")
+            super().build(shape)
+
+        def call(self, x):
+            scores = dot(x, self.W)
+            shares = exp(scores - ops.max(scores, axis=1, keepdims=True))
+            return ops.sum(x * (shares / (ops.sum(shares, axis=1, keepdims=True) + 1e-7)), axis=1)
+
+        def compute_output_shape(self, shape):
+            return shape[0], shape[2]
+
+    words = c.size(5, 20)
+    x = k.input(c.size(5, 9))
+    embedded = L.Embedding(words, c.size())(x)
+    below = L.LSTM(c.size(3), return_sequences=True)(embedded)
+    above = L.LSTM(c.size(3), return_sequences=True)(below)
+    y = AttentionWeightedAverage(name="attention")(L.Concatenate()([embedded, below, above]))
+    y = L.Dense(words, activation="softmax")(y)
+    return Net(k.functional(x, y), inputs=lambda shape: c.rng.randint(0, words, shape), sequences=2)
+
+
 def added(k):
     """A residual connection around each layer, with an output for every step."""
     c, L = k.chance, k.layers
@@ -546,6 +575,7 @@ MODELS = {
     "embedding_mask": embedded(lambda L, c: [L.LSTM(c.size(3))] + HEAD(L, c), True),
     "embedding_mask_bidirectional": embedded(lambda L, c: [L.Bidirectional(L.LSTM(c.size(3)))] + HEAD(L, c), True),
     "concatenated": concatenated,
+    "attention": attention,
     "added": added,
     "two_outputs": two_outputs,
     "two_outputs_stream": two_outputs_stream,

@@ -53,8 +53,12 @@ impl<'b> Frames<'b> {
         self.before = dropped.last().copied().unwrap_or(self.before);
         let taken = fresh.len().min(self.samples.len().saturating_sub(self.filled));
         if let Some((wrapped, straight)) = self.samples.split_at_mut_checked(self.oldest) {
-            for (slot, &sample) in straight.iter_mut().chain(wrapped).skip(self.filled).zip(fresh) {
-                *slot = sample;
+            let in_wrapped = self.filled.saturating_sub(straight.len());
+            let mut fresh = fresh;
+            for free in [straight.get_mut(self.filled..), wrapped.get_mut(in_wrapped..)].into_iter().flatten() {
+                let (now, later) = fresh.split_at_checked(free.len()).unwrap_or((fresh, &[]));
+                free.iter_mut().zip(now).for_each(|(slot, &sample)| *slot = sample);
+                fresh = later;
             }
         }
         self.skip -= skipped;

@@ -28,6 +28,7 @@ mod recurrent;
 mod rewrite;
 mod size;
 mod states;
+mod stretched;
 mod transposed;
 mod value;
 

@@ -3,6 +3,7 @@
 use tidegate::internals::{activation::Activation, cell::CellKind};
 
 use super::activation::{add_function, take_function};
+use super::attention;
 use crate::format::picture::{Kernel, over_time, pool_over_time};
 use crate::format::refuse::{needs_window_if, unsupported_if};
 use crate::format::{case::Case, case::unsupported, layer::Layer, network::Network, signal::Signal, weights::Named};
@@ -29,6 +30,7 @@ pub(super) fn add(case: &mut Case<'_>, network: &mut Network, x: &Signal, each_s
         ("Reshape", 0) => reshape(case, &mut at)?,
         ("Permute", 0) => permute(case, &mut at)?,
         ("RepeatVector", 0) => repeat(case, &mut at)?,
+        ("AttentionWeightedAverage", 0) => attention::weighted_average(case, at.network, at.x)?,
         _ => return Ok(None),
     }))
 }

@@ -4,6 +4,7 @@
 
 mod activation;
 mod arguments;
+mod attention;
 mod config;
 mod conv_lstm;
 mod defaults;

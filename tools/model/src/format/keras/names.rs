@@ -103,6 +103,12 @@ fn found(name: &str, tree: &Tree) -> Option<Found> {
             _ => described(OPEN, json!({}), (None, None)),
         };
     }
+    if stem.contains("attention")
+        && let &[(path, &[size, 1])] = tensors.as_slice()
+        && path.trim_end_matches(":0").ends_with("_W")
+    {
+        return described("AttentionWeightedAverage", json!({}), (Some(size), Some(size)));
+    }
     let (class, args, sizes) = match directions(&tensors) {
         Some(forward) => {
             let (class, args, (input, output)) = layer(stem, &forward);

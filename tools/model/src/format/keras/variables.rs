@@ -110,6 +110,7 @@ fn own(class: &str, args: &Map<String, Json>) -> Vec<(&'static str, bool)> {
             ["mean", "variance", "count"].map(|name| (name, true)).to_vec()
         }
         "PReLU" => vec![("alpha", false)],
+        "AttentionWeightedAverage" => vec![("W", false)],
         _ => Vec::new(),
     }
 }

@@ -274,6 +274,15 @@ impl Session<'_> {
         // Both operands, and their elements side by side.
         self.room(&[2, left.len()], false)?;
         let (left, right) = (self.layer_elements(&left)?, self.layer_elements(&right)?);
+        let shaped = |shape: Vec<usize>, elements| -> Result<Value, Stop> {
+            let axes = all.iter().map(|&k| a.axes[k].or(b.axes[k])).collect();
+            Ok(Value::open(shape, elements).with_axes(axes).transposed(&inverse(&all))?)
+        };
+        if time.is_none()
+            && let Some(elements) = self.merge_stretched(how, &left, &right)?
+        {
+            return shaped(dims, elements);
+        }
         let steps = time.map(|axis| a.shape[axis]);
         let count = left.len() / steps.unwrap_or(1);
         // The positions, sorted by the place of the first operand's elements in their layers.
@@ -315,9 +324,7 @@ impl Session<'_> {
                 elements[t * count + place] = Element::Of(made.0, (t * count + at) as u32);
             }
         }
-        let shape: Vec<usize> = steps.into_iter().chain(dims).collect();
-        let axes = all.iter().map(|&k| a.axes[k].or(b.axes[k])).collect();
-        Ok(Value::open(shape, elements).with_axes(axes).transposed(&inverse(&all))?)
+        shaped(steps.into_iter().chain(dims).collect(), elements)
     }
 
     /// Two operands. If one of them has elements without a value for each step, both become values of the whole sequence.

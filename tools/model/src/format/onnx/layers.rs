@@ -139,6 +139,11 @@ impl Session<'_> {
         let wide = |value: &Value, at: usize| value.widened(at)?.broadcast(&[before, &[rows, cols, inner]].concat());
         let (left, right) = (wide(&a, rank - 1)?, wide(&b.transposed(&swapped)?, rank - 2)?);
         let products = self.merge("multiply", &left, &right)?;
+        let mut elements = products.elements();
+        self.of_layers(&mut elements, self.steps_axis(&products).is_some())?;
+        if let Some(sums) = self.pooled("ReduceSum", &elements, inner)? {
+            return Ok(sums.reshaped([before, &[rows, cols]].concat())?);
+        }
         let ones = Tensor { shape: vec![1, inner], data: vec![1.0; inner] };
         let sums = self.over_rows(&products, &[rank], |_| Layer::dense(ones, None, Activation::Identity))?;
         let axes = sums.axes[..rank].to_vec();
@@ -365,6 +370,13 @@ impl Session<'_> {
         let time = self.steps_axis(&x).filter(|axis| !over.contains(axis));
         let rows = self.others(&x, time, &over);
         let order: Vec<usize> = rows.iter().chain(&over).copied().collect();
+        if time.is_none() && !x.padded {
+            let mut elements = x.transposed(&order)?.elements();
+            self.of_layers(&mut elements, false)?;
+            if let Some(value) = self.pooled(op, &elements, count)? {
+                return Ok(value.reshaped(shape)?.with_axes(out_axes));
+            }
+        }
         let operand = self.operand(&x, &order, rows.len(), time, false)?;
         let layer = match op {
             "ReduceMax" => {
