@@ -466,6 +466,41 @@ fn the_operators_of_a_layer_normalization_become_one_node() {
     }
 }
 
+/// `x / √(mean(x²) + ε) · gain`, as a quotient, or as a product with a reciprocal.
+#[test]
+fn the_operators_of_a_normalization_by_the_root_mean_square_become_one_node() {
+    let x = values(2 * 6, 0.9);
+    let gain = values(6, 0.4);
+    let expected: Vec<f64> = x
+        .chunks(6)
+        .flat_map(|row| {
+            let square = row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / 6.0;
+            row.iter().zip(&gain).map(move |(&x, &gain)| f64::from(x) / (square + 0.5).sqrt() * f64::from(gain))
+        })
+        .collect();
+    let reciprocals = [
+        vec![node("Div", &["x", "root"], &["normal"])],
+        vec![node("Reciprocal", &["root"], &["r"]), node("Mul", &["x", "r"], &["normal"])],
+        vec![node("Div", &["one", "root"], &["r"]), node("Mul", &["r", "x"], &["normal"])],
+    ];
+    for last in reciprocals {
+        let mut graph = norm("Pow", 0.5);
+        let scaled = NodeProto { output: vec!["y".into()], ..graph.node[8].clone() };
+        graph.node.truncate(7);
+        graph.node.drain(..3);
+        graph.node[0].input[0] = "x".into();
+        graph.node[3].output[0] = "root".into();
+        graph.node.extend(last);
+        graph.node.push(scaled);
+        graph.initializer.push(tensor("one", &[], vec![1.0]));
+        let (nodes, outputs) = run(graph, &x, vec![1, 2, 6]);
+        assert_eq!(nodes, ["layer_norm"]);
+        let got = &outputs["y"].data;
+        assert_eq!(got.len(), expected.len());
+        assert!(worst(got.iter().zip(&expected).map(|(&got, y)| (f64::from(got) - y).abs())) <= 1e-6);
+    }
+}
+
 #[test]
 fn a_quotient_that_is_no_layer_normalization_is_read_as_it_is() {
     let x = values(2 * 6, 0.9);

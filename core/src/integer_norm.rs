@@ -7,6 +7,8 @@
 //! y = e / √(V + n² ε)                           [`FRACTION_BITS`] fraction bits
 //! ```
 //!
+//! For the root mean square, a₀ and the Σ q of `e` and `V` are 0.
+//!
 //! A vector has at most [`MAX_LEN`] values, so that `e` fits 32 bits and `V` 64. There is no division. No input
 //! overflows: a difference `b` has up to 33 bits, and is never kept in full.
 
@@ -56,7 +58,16 @@ pub struct Moments {
 impl Moments {
     /// Measures at most [`MAX_LEN`] values. Equal values all normalize to 0.
     pub fn of(values: impl Iterator<Item = i32> + Clone, epsilon: Epsilon) -> Self {
-        let first = values.clone().next().unwrap_or(0);
+        Self::measured::<true>(values, epsilon)
+    }
+
+    /// The root mean square of at most [`MAX_LEN`] values in place of their deviation, and a mean of 0.
+    pub fn root_mean_square(values: impl Iterator<Item = i32> + Clone, epsilon: Epsilon) -> Self {
+        Self::measured::<false>(values, epsilon)
+    }
+
+    fn measured<const HAS_MEAN: bool>(values: impl Iterator<Item = i32> + Clone, epsilon: Epsilon) -> Self {
+        let first = if HAS_MEAN { values.clone().next().unwrap_or(0) } else { 0 };
         // The bitwise or has as many bits as the greatest magnitude.
         let (len, seen) =
             values.clone().fold((0_i32, 0), |(len, seen), value| (len + 1, seen | magnitude(value, first)));
@@ -65,6 +76,7 @@ impl Moments {
         let (sum, squares) = shifted.fold((0_i32, 0_u64), |(sum, squares), q| {
             (sum.wrapping_add(q), squares.wrapping_add(u64::from(q.wrapping_mul(q).unsigned_abs())))
         });
+        let sum = if HAS_MEAN { sum } else { 0 };
         let square = |value: i32| u64::from(value.unsigned_abs()) * u64::from(value.unsigned_abs());
         let variance = u64::from(len.unsigned_abs()).wrapping_mul(squares).wrapping_sub(square(sum));
         let added = (square(len).wrapping_mul(epsilon.mantissa.into()), epsilon.exponent.saturating_sub(2 * shift));

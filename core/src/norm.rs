@@ -4,8 +4,8 @@
 //! m = Σ x / n      v = Σ (x - m)² / n      r = 1 / √(v + ε)      y = (x - m) r
 //! ```
 //!
-//! Two passes keep the digits of a small variance far from zero. v is the population variance. The caller applies gain
-//! and bias.
+//! Two passes keep the digits of a small variance far from zero. v is the population variance. For the root mean square, m is
+//! 0. The caller applies gain and bias.
 
 use crate::math;
 
@@ -21,7 +21,16 @@ impl Moments {
     pub fn of(x: impl Iterator<Item = f32> + Clone, epsilon: f32) -> Self {
         let (count, sum) = x.clone().fold((0_u32, 0.0), |(count, sum), x| (count + 1, sum + x));
         let len = count as f32;
-        let mean = sum / len;
+        Self::about(sum / len, x, len, epsilon)
+    }
+
+    /// The root mean square of the elements in place of their deviation, and a mean of 0.
+    pub fn root_mean_square(x: impl Iterator<Item = f32> + Clone, epsilon: f32) -> Self {
+        let len = x.clone().fold(0_u32, |count, _| count + 1) as f32;
+        Self::about(0.0, x, len, epsilon)
+    }
+
+    fn about(mean: f32, x: impl Iterator<Item = f32>, len: f32, epsilon: f32) -> Self {
         let squares = x.fold(0.0, |sum, x| sum + (x - mean) * (x - mean));
         Self { mean, scale: 1.0 / math::sqrt(squares / len + epsilon) }
     }

@@ -24,7 +24,7 @@ struct Class {
 const FOREIGN: [(&str, &str, &str); 3] =
     [("device", "\"cpu\"", ""), ("dtype", "\"float32\"", ""), ("unheard_of", "1", "")];
 
-const CLASSES: [Class; 25] = [
+const CLASSES: [Class; 26] = [
     Class {
         class: "LSTM",
         args: "{}",
@@ -210,6 +210,13 @@ const CLASSES: [Class; 25] = [
             ("elementwise_affine", "false", ""),
             ("bias", "false", ""),
         ],
+    },
+    Class {
+        class: "RMSNorm",
+        args: "{}",
+        input: "3",
+        tensors: "weight 3",
+        tries: &[("normalized_shape", "4", ""), ("eps", "0.1", ""), ("elementwise_affine", "false", "")],
     },
     Class {
         class: "BatchNorm1d",

@@ -123,6 +123,20 @@ class Functions(nn.Module):
         return self.head(y.mean(1))
 
 
+class RootMeanSquare(nn.Module):
+    """Normalization by the root mean square, of PyTorch and as people write it."""
+
+    def __init__(self):
+        super().__init__()
+        self.gru, self.norm = nn.GRU(FEATURES, UNITS, batch_first=True), nn.RMSNorm(UNITS)
+        self.gain, self.head = nn.Parameter(torch.randn(UNITS)), nn.Linear(UNITS, CLASSES)
+
+    def forward(self, x):
+        y = self.norm(3 * self.gru(x)[0])
+        y = torch.tanh(y) * torch.rsqrt(torch.tanh(y).pow(2).mean(-1, keepdim=True) + 1e-3) * self.gain
+        return self.head(y)
+
+
 def sequence():
     return {"x": torch.randn(1, STEPS, FEATURES)}
 
@@ -139,6 +153,7 @@ CASES = {
     "step_gru": (StepOfGru, lambda: {"x": torch.randn(1, FEATURES), "h": torch.zeros(1, UNITS)}, ["y", "h_out"]),
     "attention": (Attention, sequence, ["y"]),
     "functions": (Functions, sequence, ["y"]),
+    "rms_norm": (RootMeanSquare, sequence, ["y"]),
 }
 
 

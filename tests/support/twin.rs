@@ -307,7 +307,7 @@ impl TwinNode {
         let remembered: Vec<i64> = remembered.collect();
         let cell_bits = self.number("cell_bits");
         let cells: Vec<i64> = if self.has("cell_norm") {
-            let y = self.normalized(&remembered, cell_bits + 15);
+            let y = self.normalized(&remembered, cell_bits + 15, false);
             (0..y.len())
                 .map(|unit| clip((unit, self.gained("cell_gain", unit, y[unit]) + self.vectors["cell_bias"][unit])))
                 .collect()
@@ -315,7 +315,7 @@ impl TwinNode {
             remembered.iter().map(|&remembered| from_q15(remembered)).enumerate().map(clip).collect()
         };
         let shown: Vec<i64> = if self.has("output_norm") {
-            let y = self.normalized(&cells, cell_bits);
+            let y = self.normalized(&cells, cell_bits, false);
             let sum = |unit| self.gained("output_gain", unit, y[unit]) + self.vectors["output_bias"][unit];
             (0..y.len()).map(|unit| self.activate("output_activation", sum(unit))).collect()
         } else {
@@ -351,8 +351,8 @@ impl TwinNode {
             let sums = |of: &str, by: (&str, &[i64])| (0..rows).map(|row| self.single(of, by, row)).collect::<Vec<_>>();
             let from_input = sums("input_sum_rows", ("input_weights", x));
             let from_hidden = sums("recurrent_sum_rows", ("recurrent_weights", h));
-            let from_input = self.normalized(&from_input, self.number("sum_bits"));
-            let from_hidden = self.normalized(&from_hidden, self.number("recurrent_sum_bits"));
+            let from_input = self.normalized(&from_input, self.number("sum_bits"), false);
+            let from_hidden = self.normalized(&from_hidden, self.number("recurrent_sum_bits"), false);
             let sum = |row| {
                 let from_hidden = self.gained("recurrent_gain", row, from_hidden[row]);
                 within(self.gained("input_gain", row, from_input[row]) + from_hidden + self.vectors["joint_bias"][row])
@@ -363,7 +363,7 @@ impl TwinNode {
             for gate in 0..4 {
                 let of_gate = || (gate..rows).step_by(4);
                 let sums: Vec<i64> = of_gate().map(|row| pair("gate_sum_rows", row)).collect();
-                for (row, y) in of_gate().zip(self.normalized(&sums, self.number("sum_bits"))) {
+                for (row, y) in of_gate().zip(self.normalized(&sums, self.number("sum_bits"), false)) {
                     preacts[row] = within(self.gained("gate_gain", row, y) + self.vectors["gate_bias"][row]);
                 }
             }
@@ -377,15 +377,16 @@ impl TwinNode {
         (within(y) * self.vectors[gains][row]) >> 32
     }
 
-    /// Normalized values with 23 fraction bits; the inputs have `bits`.
-    fn normalized(&self, values: &[i64], bits: i64) -> Vec<i64> {
+    /// Normalized values with 23 fraction bits; the inputs have `bits`. With `rms`, the mean is 0.
+    fn normalized(&self, values: &[i64], bits: i64, rms: bool) -> Vec<i64> {
         let n = values.len() as i64;
-        let differences: Vec<i64> = values.iter().map(|value| value - values[0]).collect();
+        let first = if rms { 0 } else { values[0] };
+        let differences: Vec<i64> = values.iter().map(|value| value - first).collect();
         let width = |b: &i64| if *b < 0 { 64 - (-b - 1).leading_zeros() } else { 64 - b.leading_zeros() };
         let shift = i64::from(differences.iter().map(width).max().expect("there is a unit")) - 15;
         let shifted = |value: i64, by: i64| if by < 0 { value << -by } else { value >> by };
         let q: Vec<i64> = differences.iter().map(|&b| shifted(b, shift)).collect();
-        let sum: i64 = q.iter().sum();
+        let sum: i64 = if rms { 0 } else { q.iter().sum() };
         let variance = n * q.iter().map(|q| q * q).sum::<i64>() - sum * sum;
         if variance == 0 {
             return vec![0; values.len()];

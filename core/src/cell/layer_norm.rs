@@ -5,6 +5,8 @@
 //! ```text
 //! m = Σ x / n      v = Σ (x - m)² / n      over the n features of a group
 //! y = (x - m) / √(v + ε) ⊙ gain + bias
+//!
+//! m = 0                                     with `rms`
 //! ```
 //!
 //! # Tensors
@@ -19,6 +21,7 @@
 //! | name | what |
 //! |---|---|
 //! | `gain` | each feature has a gain |
+//! | `rms` | the root mean square instead of the deviation (Zhang 2019) |
 //!
 //! # Extents
 //!
@@ -34,7 +37,8 @@
 //!
 //! # Known as
 //!
-//! `LayerNormalization` of Keras and ONNX, PyTorch's `nn.LayerNorm` and `nn.GroupNorm` over one pixel.
+//! `LayerNormalization` of Keras and ONNX, PyTorch's `nn.LayerNorm` and `nn.GroupNorm` over one pixel. With `rms`: PyTorch's
+//! `nn.RMSNorm`, ONNX `RMSNormalization`.
 //!
 //! # Golden cases
 //!
@@ -45,8 +49,10 @@ mod integer;
 use super::prelude::*;
 use crate::norm::Moments;
 
-const OPTIONS: &[&str] = &["gain"];
+const OPTIONS: &[&str] = &["gain", "rms"];
 const GAIN: u32 = option(OPTIONS, "gain");
+/// The bit of the option `rms`.
+pub const RMS: u32 = option(OPTIONS, "rms");
 
 const EXTENTS: &[ExtentSpec] = &[ExtentSpec::one("groups")];
 const GROUPS: usize = extent(EXTENTS, "groups");
@@ -90,7 +96,9 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {
         if x.is_empty() {
             break;
         }
-        let moments = Moments::of(x.iter().copied(), epsilon);
+        let values = x.iter().copied();
+        let moments =
+            if node.has(RMS) { Moments::root_mean_square(values, epsilon) } else { Moments::of(values, epsilon) };
         for (y, &x) in y.iter_mut().zip(x) {
             *y = moments.apply(x);
         }

@@ -1,6 +1,6 @@
 //! Layer normalization ([`tidegate::internals::cell::layer_norm`]) in f32, over all features or over groups.
 
-use tidegate::internals::node::Node;
+use tidegate::internals::{cell::layer_norm::RMS, node::Node};
 
 use super::norm::{Affine, Rows};
 use super::tensor;
@@ -12,6 +12,7 @@ pub struct LayerNorm<S> {
     s: S,
     size: usize,
     rows: Rows,
+    is_rms: bool,
     /// One for each group.
     affines: Vec<Affine>,
 }
@@ -29,6 +30,7 @@ impl<S: Simd> LayerNorm<S> {
             s,
             size,
             rows: Rows::new(size, node.param(0)),
+            is_rms: node.has(RMS),
             affines: (0..groups).map(|group| Affine::new(S::LANES, size, &of(gain, group), &of(bias, group))).collect(),
         }
     }
@@ -51,9 +53,9 @@ impl<S: Simd> Task for Step<'_, '_, S> {
 
     #[inline(always)]
     fn run(self) {
-        let Self(LayerNorm { s, size, rows, affines }, x, y) = self;
+        let Self(LayerNorm { s, size, rows, is_rms, affines }, x, y) = self;
         for (affine, (x, y)) in affines.iter().zip(x.chunks(*size).zip(y.chunks_mut(*size))) {
-            let moments = rows.of(*s, x);
+            let moments = if *is_rms { rows.root_mean_square(*s, x) } else { rows.of(*s, x) };
             for (block, (x, y)) in x.chunks(S::LANES).zip(y.chunks_mut(S::LANES)).enumerate() {
                 let normalized = moments.apply(*s, s.load_part(x));
                 s.store_part(affine.apply(*s, block, normalized), y);

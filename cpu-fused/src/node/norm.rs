@@ -65,6 +65,14 @@ impl Rows {
         moments
     }
 
+    /// The root mean square of a row in place of its deviation, and a mean of 0.
+    #[inline(always)]
+    pub fn root_mean_square<S: Simd>(&self, s: S, row: &[f32]) -> Moments<S> {
+        let mean = s.splat(0.0);
+        let [squares] = self.squares(s, row, [mean]);
+        Moments { mean, scale: self.scale(s, squares, 1) }
+    }
+
     /// The mean from the sums of each lane, over `of` numbers per unit.
     #[inline(always)]
     fn mean<S: Simd>(&self, s: S, sums: S::F32, of: usize) -> S::F32 {

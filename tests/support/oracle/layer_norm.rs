@@ -1,14 +1,15 @@
 //! Layer normalization of contiguous groups of features (`groups`, one by default), with a gain and a bias for every
 //! feature.
 
-use super::sums::layer_norm;
+use super::sums::{layer_norm, rms_norm};
 use super::{Bounded, Cell};
 
 pub fn step(cell: &Cell<'_>, x: &[Bounded], _: &mut [Bounded]) -> Vec<Bounded> {
     let size = x.len() / cell.extent("groups");
     let part = |name: &str, group: usize| cell.tensor(name).map(|data| &data[group * size..][..size]);
     let normalized = |(group, x): (usize, &[Bounded])| {
-        layer_norm(x, cell.param("epsilon"), part("gain", group), part("bias", group))
+        let of = if cell.has("rms") { rms_norm } else { layer_norm };
+        of(x, cell.param("epsilon"), part("gain", group), part("bias", group))
     };
     x.chunks(size).enumerate().flat_map(normalized).collect()
 }

@@ -52,11 +52,15 @@ pub fn mean(x: &[Bounded]) -> Bounded {
 /// The mean, and the population variance `Σ (x - mean)² / n` by a second pass over the numbers.
 pub fn mean_and_variance(x: &[Bounded]) -> (Bounded, Bounded) {
     let mean = mean(x);
+    (mean, variance_about(mean, x))
+}
+
+fn variance_about(mean: Bounded, x: &[Bounded]) -> Bounded {
     let deviations: Vec<Bounded> = x.iter().map(|x| x.minus(mean)).collect();
     let squares = dot_of(Bounded::default(), deviations.iter().map(|&d| (d, d)));
     let n = x.len() as f64;
     let (value, inherited) = (squares.value / n, squares.error / n);
-    (mean, Bounded::new(value, inherited + gamma(2) * (value + inherited) + TINY))
+    Bounded::new(value, inherited + gamma(2) * (value + inherited) + TINY)
 }
 
 /// Layer normalization of one group by two passes. Without a gain it is 1, without a bias 0.
@@ -68,7 +72,22 @@ pub fn mean_and_variance(x: &[Bounded]) -> (Bounded, Bounded) {
 /// `(x - m) / √(v + ε)` has one rounding less, so it is within the bound too. A computed sum of squares is never below
 /// 0, so v + ε is never below ε (1 - u), even if the bound of v allows less.
 pub fn layer_norm(x: &[Bounded], epsilon: f32, gain: Option<&[f32]>, bias: Option<&[f32]>) -> Vec<Bounded> {
-    let (mean, variance) = mean_and_variance(x);
+    normalized(x, mean_and_variance(x), epsilon, gain, bias)
+}
+
+/// [`layer_norm`] with m = 0.
+pub fn rms_norm(x: &[Bounded], epsilon: f32, gain: Option<&[f32]>, bias: Option<&[f32]>) -> Vec<Bounded> {
+    let mean = Bounded::default();
+    normalized(x, (mean, variance_about(mean, x)), epsilon, gain, bias)
+}
+
+fn normalized(
+    x: &[Bounded],
+    (mean, variance): (Bounded, Bounded),
+    epsilon: f32,
+    gain: Option<&[f32]>,
+    bias: Option<&[f32]>,
+) -> Vec<Bounded> {
     let epsilon = Bounded::exact(epsilon);
     let scale = variance.plus(epsilon).rsqrt(epsilon.value * (1.0 - UNIT));
     let normalized = x.iter().enumerate().map(|(k, x)| {

@@ -248,8 +248,13 @@ impl Variant {
             // It selects one row by index, and the comparison within bounds would not detect a wrong row.
             CellKind::Embedding => Vec::new(),
             CellKind::LayerNorm => {
-                let normalized = |options, fit| Self::new(kind, options).fit(fit).param("epsilon", 1e-3);
-                vec![normalized(&[], Fit::elementwise), normalized(&["gain"], Fit::normalized)]
+                let normalized =
+                    |options: &[&'static str], fit| Self::new(kind, options).fit(fit).param("epsilon", 1e-3);
+                vec![
+                    normalized(&[], Fit::elementwise),
+                    normalized(&["gain"], Fit::normalized),
+                    normalized(&["gain", "rms"], Fit::normalized),
+                ]
             }
             CellKind::Activation => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
             CellKind::Merge => {

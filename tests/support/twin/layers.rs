@@ -128,7 +128,7 @@ impl TwinNode {
     pub(super) fn layer_norm(&self, x: &[i64]) -> Vec<i64> {
         let (multipliers, addends) = (&self.vectors["multipliers"], &self.vectors["addends"]);
         let size = x.len() / self.extent("groups");
-        let normal = x.chunks(size).flat_map(|group| self.normalized(group, 0));
+        let normal = x.chunks(size).flat_map(|group| self.normalized(group, 0, self.has("rms")));
         let unit = |(at, n): (usize, i64)| {
             let scaled = (within(n) * multipliers[at]) >> 32;
             whole(within(scaled + addends[at])).clamp(-MAX, MAX)

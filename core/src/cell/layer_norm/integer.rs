@@ -1,11 +1,11 @@
 //! Layer normalization in the integer numerics.
 //!
 //! ```text
-//! n = (x - m) / √(v + ε)                                       23 fraction bits, as in `integer_norm.rs`
+//! n = (x - m) / √(v + ε)                                       23 fraction bits, as in `integer_norm.rs`; m = 0 with `rms`
 //! y = (mulh(n, multiplier) + addend + 2^7) >> 8
 //! ```
 
-use super::{GAIN, GROUP_SIZE};
+use super::{GAIN, GROUP_SIZE, RMS};
 use crate::cell::prelude::*;
 use crate::integer_norm::{Epsilon, MAX_LEN, Moments};
 use crate::quant::{mulh, saturate, whole};
@@ -21,7 +21,7 @@ const MULTIPLIERS: usize = SPEC.tensor("multipliers");
 const ADDENDS: usize = SPEC.tensor("addends");
 
 pub(super) const SPEC: IntegerSpec = IntegerSpec {
-    options: 1 << GAIN,
+    options: 1 << GAIN | 1 << RMS,
     rules: &[Rule::AtMost(GROUP_SIZE, Dim::Const(MAX_LEN))],
     numbers: NUMBERS,
     tensors: &[
@@ -47,7 +47,9 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
     let x = io.x.get(..node.input_size).unwrap_or_default();
     let mut affine = node.words(MULTIPLIERS).iter().zip(node.words(ADDENDS));
     for (y, x) in io.y.chunks_mut(size.max(1)).zip(x.chunks(size.max(1))) {
-        let moments = Moments::of(x.iter().map(|&x| x.into()), epsilon);
+        let values = x.iter().map(|&x| x.into());
+        let moments =
+            if node.has(RMS) { Moments::root_mean_square(values, epsilon) } else { Moments::of(values, epsilon) };
         for ((y, &x), (&multiplier, &addend)) in y.iter_mut().zip(x).zip(affine.by_ref()) {
             *y = saturate(whole(mulh(moments.apply(x.into()), multiplier).wrapping_add(addend)));
         }

@@ -58,6 +58,11 @@ pub(crate) fn layer_norm(size: usize, epsilon: f32, gain: Option<Tensor>, bias: 
     layer.optional("bias", bias)
 }
 
+/// Normalizes by the root mean square.
+pub(crate) fn rms_norm(size: usize, epsilon: f32, gain: Option<Tensor>) -> Layer {
+    layer_norm(size, epsilon, gain, None).option("rms")
+}
+
 /// A batch normalization's vectors, each with one element for each channel.
 pub(crate) struct BatchNorm {
     pub mean: Tensor,

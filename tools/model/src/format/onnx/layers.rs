@@ -35,7 +35,9 @@ impl Session<'_> {
                 self.activated(&shares, Activation::Log { alpha: 1.0, beta: 0.0 })?
             }
             "BatchNormalization" => self.batch_norm(inputs)?,
-            "LayerNormalization" => self.layer_norm(inputs)?,
+            "LayerNormalization" => self.layer_norm(inputs, false)?,
+            // The second is the name that ONNX Runtime gave it before it was an operator of ONNX.
+            "RMSNormalization" | "SimplifiedLayerNormalization" => self.layer_norm(inputs, true)?,
             "InstanceNormalization" => self.instance_norm(inputs)?,
             "ReduceMean" | "ReduceSum" | "ReduceMax" => self.reduce(op, inputs)?,
             // An unsupported operator is reported by its name alone.
@@ -279,7 +281,8 @@ impl Session<'_> {
         self.affine(&x, |k| (gains[channel(k)] as f32, shifts[channel(k)] as f32))
     }
 
-    fn layer_norm(&mut self, inputs: &[Option<Value>]) -> Result<Value, Stop> {
+    /// With `rms`, normalizes by the root mean square.
+    fn layer_norm(&mut self, inputs: &[Option<Value>], rms: bool) -> Result<Value, Stop> {
         let x = needed(inputs, 0)?;
         let rank = x.shape.len();
         let attributes = self.attributes("axis epsilon stash_type")?;
@@ -293,6 +296,7 @@ impl Session<'_> {
         }
         let epsilon = attributes.float("epsilon", 1e-5)?;
         let mut affine = Vec::new();
+        fail_if(rms && given(inputs, 2).is_some(), "it has a bias")?;
         for (k, name) in [(1, "Scale"), (2, "B")] {
             let data = match given(inputs, k) {
                 None => vec![if k == 1 { 1.0 } else { 0.0 }; count],
@@ -307,7 +311,8 @@ impl Session<'_> {
         let [gain, bias] = &affine[..] else { return Err("it has no scale".into()) };
         self.over_rows(&x, &over, |width| {
             let layer = Layer::new(CellKind::LayerNorm, width, width).param("epsilon", epsilon).option("gain");
-            layer.tensor("gain", gain.clone()).tensor("bias", bias.clone())
+            let layer = layer.tensor("gain", gain.clone());
+            if rms { layer.option("rms") } else { layer.tensor("bias", bias.clone()) }
         })
     }
 

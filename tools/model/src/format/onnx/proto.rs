@@ -57,6 +57,9 @@ pub struct GraphProto {
     pub input: Vec<ValueInfo>,
     #[prost(message, repeated, tag = "12")]
     pub output: Vec<ValueInfo>,
+    /// Shapes of values within the graph, if the exporter has computed them.
+    #[prost(message, repeated, tag = "13")]
+    pub value_info: Vec<ValueInfo>,
     #[prost(message, repeated, tag = "15")]
     pub sparse_initializer: Vec<SparseTensor>,
 }
@@ -241,7 +244,7 @@ impl Part {
             (Self::Graph, 1) => of(Self::Node, size_of::<NodeProto>()),
             (Self::Graph, 5) => of(Self::Tensor, size_of::<TensorProto>()),
             (Self::Attribute, 5) => of(Self::Tensor, 0),
-            (Self::Graph, 11 | 12) => of(Self::Info, size_of::<ValueInfo>()),
+            (Self::Graph, 11..=13) => of(Self::Info, size_of::<ValueInfo>()),
             (Self::Graph, 15) => of(Self::Leaf, size_of::<SparseTensor>()),
             (Self::Node, 5) => of(Self::Attribute, size_of::<AttributeProto>()),
             (Self::Info, 2) => of(Self::Type, 0),

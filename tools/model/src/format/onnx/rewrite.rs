@@ -14,7 +14,7 @@ mod softplus;
 use std::collections::{HashMap, HashSet};
 
 use super::graph::Attributes;
-use super::proto::{AttributeProto, GraphProto, NodeProto, kind};
+use super::proto::{AttributeProto, GraphProto, NodeProto, ValueInfo, kind};
 use super::value::{Value, constant};
 use crate::canonical::MAX_NODES;
 use crate::{budget::Budget, error::Result};
@@ -86,13 +86,18 @@ struct Seen<'a> {
     inputs: &'a HashSet<String>,
     initializers: &'a HashMap<String, Value>,
     producers: HashMap<&'a str, usize>,
+    /// Numbers of dimensions.
+    ranks: HashMap<&'a str, usize>,
 }
 
 impl<'a> Seen<'a> {
     fn of(graph: &'a GraphProto, inputs: &'a HashSet<String>, initializers: &'a HashMap<String, Value>) -> Self {
         let outputs = |(at, node): (usize, &'a NodeProto)| node.output.iter().map(move |name| (name.as_str(), at));
         let producers = graph.node.iter().enumerate().flat_map(outputs).collect();
-        Self { graph, inputs, initializers, producers }
+        let shape = |info: &'a ValueInfo| info.of.as_ref()?.tensor.as_ref()?.shape.as_ref();
+        let ranks = graph.value_info.iter().chain(&graph.input);
+        let ranks = ranks.filter_map(|info| Some((info.name.as_str(), shape(info)?.dim.len()))).collect();
+        Self { graph, inputs, initializers, producers, ranks }
     }
 
     /// The node that computes a value.
@@ -152,6 +157,11 @@ impl<'a> Seen<'a> {
         let [a, b] = &self.made_by(name, op)?.input[..] else { return None };
         let both = |x: &'a str, y: &'a str| Some((first(x)?, second(y)?));
         both(a, b).or_else(|| both(b, a))
+    }
+
+    /// The number of dimensions of a value, if the graph states it.
+    fn rank(&self, name: &str) -> Option<i64> {
+        i64::try_from(*self.ranks.get(name)?).ok()
     }
 
     /// The axes of a reduction or a squeeze: an attribute, or the second input.

@@ -33,7 +33,7 @@ pub(super) fn add(case: &mut Case<'_>, network: &mut Network, inputs: &[Signal],
             Signal { order: None, ..simple(layer, network, x)? }
         }
         "Embedding" => simple(embedding(case)?, network, x)?,
-        "LayerNorm" => simple(layer_norm(case, x)?, network, x)?,
+        "LayerNorm" | "RMSNorm" => simple(norm(case, x)?, network, x)?,
         "BatchNorm1d" | "BatchNorm2d" => batch_norm(case, network, x)?,
         "Softmax" => simple(softmax(case, x)?, network, x)?,
         "Last" => last(network, x.clone()),
@@ -66,16 +66,20 @@ fn embedding(case: &mut Case<'_>) -> Result<Layer> {
     Ok(layer)
 }
 
-fn layer_norm(case: &mut Case<'_>, x: &Signal) -> Result<Layer> {
+/// `LayerNorm`, or `RMSNorm`, which has no bias.
+fn norm(case: &mut Case<'_>, x: &Signal) -> Result<Layer> {
     in_order(x)?;
     let size: usize = x.shape.iter().product();
     let over = case.size_or_sizes("normalized_shape")?;
     let misfit = over.as_ref().is_some_and(|over| over.iter().product::<usize>() != size);
     unsupported_if(misfit, format_args!("normalized_shape {over:?} of {size} features"))?;
     let affine = case.flag("elementwise_affine", true)?;
+    let gain = affine.then(|| case.named("weight")?.flat(size)).transpose()?;
+    if case.cls == "RMSNorm" {
+        return Ok(stateless::rms_norm(size, case.number("eps")?.unwrap_or(f32::EPSILON), gain));
+    }
     let bias = case.flag("bias", true)? && affine;
     let epsilon = case.number("eps")?.unwrap_or(1e-5);
-    let gain = affine.then(|| case.named("weight")?.flat(size)).transpose()?;
     let bias = bias.then(|| case.named("bias")?.flat(size)).transpose()?;
     Ok(stateless::layer_norm(size, epsilon, gain, bias))
 }
