@@ -206,6 +206,15 @@ fn every_argument_of_keras_s_layers_is_honoured_harmless_or_refused() {
         let found = arguments(class, &[Base { args: Args::new(), compared: false, import }], &words);
         table.insert(class.to_owned(), row(found));
     }
+    let class = "AttentionWeightedAverage";
+    let import = Box::new(move |args: &Args| {
+        let tensors = [("layer/W".to_owned(), counted(vec![3, 1]))];
+        described("keras2", class, args, &json!(3), &tensors.into())
+    });
+    table.insert(
+        class.to_owned(),
+        row(arguments(class, &[Base { args: Args::new(), compared: false, import }], &words)),
+    );
     complete("docs/keras.md", &table, &layers);
     written("docs/keras.md", &table, "layer");
 }

@@ -143,6 +143,13 @@ OPS = {
             epsilon=[dict(given=dict(epsilon=0.3))], stash_type=[dict(given=dict(stash_type=16), wrong=True)],
         ),
     ),
+    "RMSNormalization": (
+        dict(shape=STEP, weights=dict(s=numbers(3)), opset=23),
+        dict(
+            axis=[dict(given=dict(axis=0), weights=dict(s=numbers(2, 3)))],
+            epsilon=[dict(given=dict(epsilon=0.3))], stash_type=[dict(given=dict(stash_type=16), wrong=True)],
+        ),
+    ),
     "Einsum": (
         dict(shape=STEP, weights=dict(W=numbers(3, 4)), given=dict(equation="ij,jk->ik")),
         dict(equation=[

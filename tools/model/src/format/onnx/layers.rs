@@ -36,8 +36,7 @@ impl Session<'_> {
             }
             "BatchNormalization" => self.batch_norm(inputs)?,
             "LayerNormalization" => self.layer_norm(inputs, false)?,
-            // The second is the name that ONNX Runtime gave it before it was an operator of ONNX.
-            "RMSNormalization" | "SimplifiedLayerNormalization" => self.layer_norm(inputs, true)?,
+            "RMSNormalization" => self.layer_norm(inputs, true)?,
             "InstanceNormalization" => self.instance_norm(inputs)?,
             "ReduceMean" | "ReduceSum" | "ReduceMax" => self.reduce(op, inputs)?,
             // An unsupported operator is reported by its name alone.
