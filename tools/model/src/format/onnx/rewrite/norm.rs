@@ -1,6 +1,9 @@
-//! Normalizations over the last dimensions, as exporters write them out: the layer normalization `Div(d, Sqrt(ReduceMean(d²)
-//! + ε))` with `d = x - ReduceMean(x)`, and that by the root mean square, `Div(x, Sqrt(ReduceMean(x²) + ε))` or a product
-//! with the reciprocal.
+//! Normalizations over the last dimensions, as exporters write them out.
+//!
+//! ```text
+//! Div(d, Sqrt(ReduceMean(d²) + ε))   d = x - ReduceMean(x)    a layer normalization
+//! Div(x, Sqrt(ReduceMean(x²) + ε))                            by the root mean square; also as a product with the reciprocal
+//! ```
 
 use super::{Replaced, Seen, int, node};
 use crate::format::onnx::graph::Attributes;
