@@ -24,7 +24,7 @@ pub const MAX_LEN: usize = 1 << MAX_LEN_BITS;
 
 /// Bits of the squared values `q`, without the sign.
 const SQUARED_BITS: i32 = 15;
-/// Bits of n² ε when V, which is below 2^58, is added.
+/// Bits of n² ε when V, which is at most 2^58, is added.
 const ADDED_BITS: i32 = 62;
 
 /// ε as `mantissa · 2^exponent`, in the squared unit of the values.
@@ -49,7 +49,7 @@ pub struct Moments {
     sum: i32,
     /// Left shift that brings `e` to 30 bits.
     lift: u32,
-    /// 1 / √(V + n² ε) over a power of two; 0 for a vector of equal values.
+    /// 1 / √(V + n² ε) over a power of two; 0 if V is 0.
     root: i32,
     /// Exponent of that power of two, minus [`FRACTION_BITS`].
     place: i32,
@@ -61,7 +61,7 @@ impl Moments {
         Self::measured::<true>(values, epsilon)
     }
 
-    /// The root mean square of at most [`MAX_LEN`] values in place of their deviation, and a mean of 0.
+    /// Measures the root mean square of at most [`MAX_LEN`] values instead of the deviation, and takes the mean as 0.
     pub fn root_mean_square(values: impl Iterator<Item = i32> + Clone, epsilon: Epsilon) -> Self {
         Self::measured::<false>(values, epsilon)
     }

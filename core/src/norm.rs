@@ -24,7 +24,7 @@ impl Moments {
         Self::about(sum / len, x, len, epsilon)
     }
 
-    /// The root mean square of the elements in place of their deviation, and a mean of 0.
+    /// Measures the root mean square instead of the deviation, and takes the mean as 0.
     pub fn root_mean_square(x: impl Iterator<Item = f32> + Clone, epsilon: f32) -> Self {
         let len = x.clone().fold(0_u32, |count, _| count + 1) as f32;
         Self::about(0.0, x, len, epsilon)

@@ -21,7 +21,7 @@
 //! | name | what |
 //! |---|---|
 //! | `gain` | each feature has a gain |
-//! | `rms` | the root mean square instead of the deviation (Zhang 2019) |
+//! | `rms` | normalizes by the root mean square instead of the deviation (Zhang 2019) |
 //!
 //! # Extents
 //!
@@ -38,7 +38,7 @@
 //! # Known as
 //!
 //! `LayerNormalization` of Keras and ONNX, PyTorch's `nn.LayerNorm` and `nn.GroupNorm` over one pixel. With `rms`: PyTorch's
-//! `nn.RMSNorm`, ONNX `RMSNormalization`.
+//! `nn.RMSNorm`, `RMSNormalization` of ONNX.
 //!
 //! # Golden cases
 //!

@@ -65,7 +65,7 @@ impl Rows {
         moments
     }
 
-    /// The root mean square of a row in place of its deviation, and a mean of 0.
+    /// Moments of a row with its root mean square instead of the deviation, and a mean of 0.
     #[inline(always)]
     pub fn root_mean_square<S: Simd>(&self, s: S, row: &[f32]) -> Moments<S> {
         let mean = s.splat(0.0);

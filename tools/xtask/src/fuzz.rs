@@ -28,7 +28,7 @@ const MAX_LEN: u32 = 1 << 16;
 pub struct Ran {
     /// Number of inputs.
     pub executions: u64,
-    /// Time of the processor.
+    /// Processor time.
     pub seconds: u64,
 }
 
@@ -52,6 +52,11 @@ pub fn some(names: Vec<String>, seconds: u64) -> Result<(), Failure> {
     run(&names, seconds)
 }
 
+/// The build folder of the targets.
+fn target_dir() -> PathBuf {
+    root().join("tests/fuzz/target")
+}
+
 /// Builds all targets.
 pub fn build() -> Result<(), Failure> {
     let coverage = [
@@ -62,15 +67,24 @@ pub fn build() -> Result<(), Failure> {
         "-Cllvm-args=-sanitizer-coverage-trace-compares",
         "-Clink-dead-code",
         "-Ccodegen-units=16",
-        "-Cdebug-assertions",
         "-Zsanitizer=address",
         "--cfg=fuzzing",
+        // The vectors of the other backend are functions of one instruction, each of which would be traced.
+        "--cfg=curve25519_dalek_backend=\"serial\"",
     ];
-    // With a target, build scripts and macros are built without the sanitizer.
+    let checks = ["debug-assertions", "overflow-checks"];
+    // Signatures would take nearly all of the time.
+    let signatures = ["curve25519-dalek", "ed25519-dalek", "sha2"];
+    let unchecked = signatures.iter().flat_map(|name| checks.map(|check| format!("package.{name}.{check}=false")));
+    let settings = checks.map(|check| format!("{check}=true")).into_iter().chain(unchecked);
+    // With a target, build scripts and macros are built without the sanitizer, and here without the checks.
+    let settings = settings.chain(checks.map(|check| format!("build-override.{check}=false")));
     let mut build = hosts::nightly("tests/fuzz", &["build", "--release", "--locked", "--bins", "--target", HOST]);
     // The kernels are large, and none of their branches depends on the bytes of an input.
-    build.args(["--config", "profile.release.package.tidegate-fused.opt-level=1"]);
-    build.env("RUSTFLAGS", coverage.join(" "));
+    let settings = settings.chain(["package.tidegate-fused.opt-level=1".to_owned()]);
+    build.args(settings.flat_map(|setting| ["--config".to_owned(), format!("profile.release.{setting}")]));
+    build.env("CARGO_ENCODED_RUSTFLAGS", coverage.join("\u{1f}"));
+    build.env("CARGO_TARGET_DIR", target_dir());
     run_command("fuzz targets with the address sanitizer", build)
 }
 
@@ -108,7 +122,7 @@ fn inputs(of: &str, target: &str) -> Result<PathBuf, Failure> {
 pub fn run_one(target: &str, seconds: u64, seed: u64) -> Result<Ran, Failure> {
     let (seeds, found, failing) =
         (inputs("fuzz", target)?, inputs("fuzz-found", target)?, inputs("fuzz-failed", target)?);
-    let program = root().join("tests/fuzz/target").join(HOST).join("release").join(target);
+    let program = target_dir().join(HOST).join("release").join(target);
     let log_path = failing.join("log");
     let log = fs::File::create(&log_path).map_err(about(&log_path))?;
     let mut command = Command::new(&program);

@@ -134,12 +134,12 @@ pub fn run(what: &str, mut command: Command) -> Result<(), Failure> {
     })
 }
 
-/// Time limit of [`stream`] in CI. The longest tests take ten minutes beside others.
+/// Time limit of [`stream`] in CI. The longest test command takes ten minutes when others run beside it.
 const STREAM_LIMIT: Duration = Duration::from_secs(1800);
 
 /// Runs a command and passes every line of its standard output to `line`. Returns whether the command succeeded.
 ///
-/// In CI, which nobody interrupts, the command has a time limit.
+/// In CI, where nobody interrupts a command that hangs, it has a time limit.
 pub fn stream(command: Command, line: impl FnMut(&str)) -> Result<bool, Failure> {
     stream_within(command, std::env::var_os("CI").map(|_| STREAM_LIMIT), line)
 }
@@ -233,6 +233,7 @@ mod tests {
     use super::stream_within;
 
     #[test]
+    #[cfg(unix)]
     fn a_command_that_hangs_is_killed_with_its_processes() {
         let mut hanging = Command::new("sh");
         hanging.args(["-c", "echo started; sleep 600 & wait"]);

@@ -9,8 +9,8 @@ use crate::format::{case::Case, layer::Layer, network::Network, signal::Signal};
 use crate::{canonical::Tensor, error::Result};
 
 /// `AttentionWeightedAverage` of [DeepMoji](https://arxiv.org/abs/1708.00524) and textgenrnn, a class of the authors' own
-/// code: the average of all steps, weighted by the softmax of their products with `W`. The authors add 1e-7 to the sum of
-/// the softmax, which is at least 1.
+/// code: the average of all steps, weighted by the softmax of their products with `W`. The authors add 1e-7 to the
+/// denominator of the softmax, which is at least 1, so it is left out here.
 pub(super) fn weighted_average(case: &mut Case<'_>, network: &mut Network, x: &Signal) -> Result<Signal> {
     case.must_be("return_attention", false)?;
     unsupported_if(!x.sequence || x.shape.len() > 1, "an input that is no sequence of vectors")?;

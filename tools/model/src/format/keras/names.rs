@@ -70,7 +70,7 @@ fn close(layers: &mut [Found], ordered: bool) {
         let class = found.layer.class.as_str();
         // Only a sequence can be read over time. A layer of custom code in between may make one.
         let all = if over_time && ordered { json!(true) } else { json!(OPEN) };
-        over_time |= is_recurrent(class) || class == "Bidirectional" || class == "Conv1D";
+        over_time |= is_recurrent(class) || ["Bidirectional", "Conv1D", "AttentionWeightedAverage"].contains(&class);
         over_time &= class != OPEN;
         if let Some(Json::Object(inner)) = found.layer.args.get_mut("layer").and_then(|inner| inner.get_mut("config")) {
             inner.insert("return_sequences".into(), all);

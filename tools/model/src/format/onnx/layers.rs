@@ -141,9 +141,12 @@ impl Session<'_> {
         let (left, right) = (wide(&a, rank - 1)?, wide(&b.transposed(&swapped)?, rank - 2)?);
         let products = self.merge("multiply", &left, &right)?;
         let mut elements = products.elements();
-        self.of_layers(&mut elements, self.steps_axis(&products).is_some())?;
-        if let Some(sums) = self.pooled("ReduceSum", &elements, inner)? {
-            return Ok(sums.reshaped([before, &[rows, cols]].concat())?);
+        if inner > 1 && self.steps_axis(&products).is_none() {
+            self.of_layers(&mut elements, false)?;
+            if let Some(sums) = self.pooled("ReduceSum", &elements, inner)? {
+                let axes = products.axes[..rank].to_vec();
+                return Ok(sums.reshaped([before, &[rows, cols]].concat())?.with_axes(axes));
+            }
         }
         let ones = Tensor { shape: vec![1, inner], data: vec![1.0; inner] };
         let sums = self.over_rows(&products, &[rank], |_| Layer::dense(ones, None, Activation::Identity))?;

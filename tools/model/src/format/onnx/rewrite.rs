@@ -1,4 +1,4 @@
-//! Operators that exporters write out: a layer normalization, an exact GELU, a softplus with a threshold, and cells of an
+//! Operators that exporters write out: a layer or RMS normalization, an exact GELU, a softplus with a threshold, and cells of an
 //! LSTM or a GRU as elementwise operators, in the graph and in the branches of its conditions. They become ONNX's own
 //! operators before the graph is read, so that states, time and integers are those of a layer.
 //!
@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::graph::Attributes;
 use super::proto::{AttributeProto, GraphProto, NodeProto, ValueInfo, kind};
-use super::value::{Value, constant};
+use super::value::{MAX_RANK, Value, constant};
 use crate::canonical::MAX_NODES;
 use crate::{budget::Budget, error::Result};
 
@@ -126,7 +126,8 @@ impl<'a> Seen<'a> {
             None => self.weights(name)?,
             Some(node) => {
                 let value = node.attribute.iter().find(|attribute| attribute.name == "value")?.t.as_ref()?;
-                let few = value.dims.iter().try_fold(1_i64, |count, &dim| count.checked_mul(dim))? <= MOST;
+                let few = value.dims.len() <= MAX_RANK
+                    && value.dims.iter().try_fold(1_i64, |count, &dim| count.checked_mul(dim))? <= MOST;
                 if few { constant(value).ok()? } else { return None }
             }
         };
@@ -166,6 +167,10 @@ impl<'a> Seen<'a> {
 
     /// The axes of a reduction or a squeeze: an attribute, or the second input.
     fn axes(&self, node: &'a NodeProto) -> Option<Vec<i64>> {
+        // A longer list would be copied for each pattern that it is tried for.
+        if node.attribute.iter().any(|attribute| attribute.ints.len() > MAX_RANK) {
+            return None;
+        }
         if let Some(axes) = Attributes::of(node).ints("axes").ok()? {
             return Some(axes);
         }

@@ -1,16 +1,22 @@
-//! Operators of attention, whose operands are read in rows: copies for each step, and sums over all steps, need no positions
-//! of elements in the image then.
+//! Attention reads its operands in rows. Neither the copies for each step nor the sums over all steps then store positions in
+//! the image.
 
 use tidegate::internals::{activation::Activation, cell::CellKind};
 
 use super::made::{Layered, Made, Operand};
 use super::value::{Element, Value};
 use super::{graph::Session, graph::Stop};
+use crate::budget::WEIGHT;
 use crate::canonical::Tensor;
+use crate::error::ImportError;
 use crate::format::axis::{Axis, Placed};
 use crate::format::layer::Layer;
 
-/// A value in rows, and a smaller one that is copied to each of them: see [`Session::merge_stretched`].
+/// The most steps of a sum that is a pool. A pool rounds the mean to the unit of its input, 2^-15 of its range, so a sum over
+/// more steps would lose more than 8-bit weights do.
+const MOST_STEPS: usize = 256;
+
+/// A value in rows, and a smaller one that meets it: see [`Session::merge_stretched`].
 struct Stretched {
     /// The positions of the elements, row by row.
     places: Vec<usize>,
@@ -23,8 +29,8 @@ struct Stretched {
 }
 
 impl Session<'_> {
-    /// [`merge`](Self::merge) of a value in rows and a smaller one, each of whose elements meets a row or which meets every
-    /// row, as the shares and the queries of attention do.
+    /// Merges a value in rows with a smaller one, as [`merge`](Self::merge) does: either every row meets the whole smaller value
+    /// (a query), or each row meets one element of it (a share).
     pub(super) fn merge_stretched(
         &mut self,
         how: &'static str,
@@ -45,6 +51,7 @@ impl Session<'_> {
             self.network.repeated(&source, rows)
         } else {
             let source = self.in_rows(small, None, rows)?;
+            self.packed.take(width, WEIGHT).map_err(ImportError::from)?;
             let ones = Tensor { shape: vec![width, 1], data: vec![1.0; width] };
             self.network.add(Layer::dense(ones, None, Activation::Identity), &[&source])
         });
@@ -67,7 +74,7 @@ impl Session<'_> {
         let mut of_each: Vec<Vec<usize>> = vec![Vec::new(); few];
         for (place, element) in other.iter().enumerate() {
             match *element {
-                Element::Of(made, at) if made == small.0 => of_each[at as usize].push(place),
+                Element::Of(made, at) if made == small.0 => of_each.get_mut(at as usize)?.push(place),
                 _ => return None,
             }
         }
@@ -83,7 +90,7 @@ impl Session<'_> {
         })
     }
 
-    /// The outputs whose rows, side by side, are these rows.
+    /// The outputs whose rows, side by side, are these rows. `None` if one occurs twice, as in an outer product.
     fn parts(&self, elements: &[Element], rows: usize) -> Option<Vec<Made>> {
         let width = elements.len() / rows;
         let (mut parts, mut start) = (Vec::new(), 0);
@@ -95,7 +102,11 @@ impl Session<'_> {
                 let all = all.get(start..start + own);
                 all.is_some_and(|all| (0..own).all(|k| all[k] == Element::Of(made, (row * own + k) as u32)))
             };
-            if own == 0 || !len.is_multiple_of(rows) || !elements.chunks(width).enumerate().all(is_row) {
+            if own == 0
+                || parts.contains(&Made(made))
+                || !len.is_multiple_of(rows)
+                || !elements.chunks(width).enumerate().all(is_row)
+            {
                 return None;
             }
             parts.push(Made(made));
@@ -104,15 +115,15 @@ impl Session<'_> {
         Some(parts)
     }
 
-    /// The sum, the mean or the maximum over the last of two dimensions, `[channels, count]`, if the elements are those of
-    /// whole rows of channels: a pool. Returns the channels.
+    /// Pools the last dimension of `[channels, count]` to the sum, the mean or the maximum, if the elements are a whole output
+    /// stored as `[count, channels]`. Returns the channels.
     pub(super) fn pooled(&mut self, op: &str, elements: &[Element], count: usize) -> Result<Option<Value>, Stop> {
         let Some(Element::Of(made, _)) = elements.first().copied() else { return Ok(None) };
         let channels = elements.len() / count;
         let is_at =
             |(k, element): (usize, &Element)| *element == Element::Of(made, (k % count * channels + k / count) as u32);
         let is_whole = self.made[made as usize].len() == elements.len() && elements.iter().enumerate().all(is_at);
-        if channels < 2 || !is_whole {
+        if channels < 2 || !is_whole || (op != "ReduceMax" && count > MOST_STEPS) {
             return Ok(None);
         }
         let source = self.in_rows(Made(made), None, 1)?;

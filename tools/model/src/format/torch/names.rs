@@ -216,7 +216,10 @@ fn plain(prefix: &str, tensors: &BTreeMap<&str, &[usize]>) -> Option<Told> {
         [size] if tensors.contains_key("running_mean") => {
             ("BatchNorm1d", Map::new(), Role::Other, (size, size), doubtful("its eps or its position"))
         }
-        [size] => ("LayerNorm", args, Role::Other, (size, size), doubtful("its eps or its position")),
+        [size] => {
+            let doubt = if bias { "its eps or its position" } else { "whether it is a LayerNorm or an RMSNorm" };
+            ("LayerNorm", args, Role::Other, (size, size), doubtful(doubt))
+        }
         [filters, channels, _] => {
             ("Conv1d", args, Role::Other, (channels, filters), doubtful("its stride, padding and dilation"))
         }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Div(d, Sqrt(ReduceMean(d²) + ε))   d = x - ReduceMean(x)    a layer normalization
-//! Div(x, Sqrt(ReduceMean(x²) + ε))                            by the root mean square; also as a product with the reciprocal
+//! Div(x, Sqrt(ReduceMean(x²) + ε))                            an RMS normalization; also written as a product with the reciprocal
 //! ```
 
 use super::{Replaced, Seen, int, node};
