@@ -13,7 +13,7 @@ use crate::{canonical::Tensor, error::Result};
 /// denominator of the softmax, which is at least 1, so it is left out here.
 pub(super) fn weighted_average(case: &mut Case<'_>, network: &mut Network, x: &Signal) -> Result<Signal> {
     case.must_be("return_attention", false)?;
-    unsupported_if(!x.sequence || x.shape.len() > 1, "an input that is no sequence of vectors")?;
+    unsupported_if(!x.sequence || x.shape.len() > 1, "an input other than a sequence of vectors")?;
     unsupported_if(x.mask.is_some(), "an average over masked steps")?;
     needs_window_if(x.source.rows().is_none(), &case.cls)?;
     let (steps, size) = (x.source.rows().unwrap_or(1), x.source.size());

@@ -12,8 +12,8 @@ use crate::error::ImportError;
 use crate::format::axis::{Axis, Placed};
 use crate::format::layer::Layer;
 
-/// The most steps of a sum that is a pool. A pool rounds the mean to the unit of its input, 2^-15 of its range, so a sum over
-/// more steps would lose more than 8-bit weights do.
+/// The most steps of a sum or a mean that is a pool. In integers a pool rounds the mean to the unit of its input, 2^-15 of the
+/// input's range. A sum over more steps would lose more than 8-bit weights do.
 const MOST_STEPS: usize = 256;
 
 /// A value in rows, and a smaller one that meets it: see [`Session::merge_stretched`].
