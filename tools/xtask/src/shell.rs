@@ -6,12 +6,14 @@ use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use wait4::{ResUse, Wait4};
 
 use crate::Failure;
 
@@ -85,7 +87,7 @@ pub fn result(line: &str) {
 fn said() -> Stdio {
     LOG.with_borrow(|log| match log.as_ref().map(File::try_clone) {
         Some(Ok(log)) => log.into(),
-        _ => std::io::stderr().into(),
+        _ => io::stderr().into(),
     })
 }
 
@@ -129,9 +131,17 @@ pub fn run(what: &str, mut command: Command) -> Result<(), Failure> {
     step(what, || {
         say(&format!("    {}", shown(&command)));
         // Standard output is reserved for the result of the task.
-        let status = command.stdout(said()).stderr(said()).status().map_err(|error| cannot_start(&command, &error))?;
+        let child = command.stdout(said()).stderr(said()).spawn().map_err(|error| cannot_start(&command, &error))?;
+        let status = wait(child).map_err(|error| format!("`{}`: {error}", shown(&command)))?;
         if status.success() { Ok(()) } else { Err(format!("`{}` failed: {status}", shown(&command))) }
     })
+}
+
+/// Waits for a command, and prints the processor time of its processes.
+fn wait(child: Child) -> io::Result<ExitStatus> {
+    let ResUse { status, rusage } = child.wait4()?;
+    say(&format!("    {:.1} s of processor time", (rusage.utime + rusage.stime).as_secs_f64()));
+    Ok(status)
 }
 
 /// Time limit of [`stream`] in CI. The longest test command takes ten minutes when others run beside it.
@@ -168,7 +178,7 @@ fn stream_within(mut command: Command, limit: Option<Duration>, mut line: impl F
     for text in BufReader::new(child.stdout.take().expect("it was piped")).split(b'\n') {
         line(&String::from_utf8_lossy(&text.map_err(failed)?));
     }
-    let status = child.wait().map_err(failed)?;
+    let status = wait(child).map_err(failed)?;
     drop(ended);
     match watch.join().expect("the watch does not panic") {
         Some(limit) => Err(format!("`{name}` did not end within {} s", limit.as_secs())),
@@ -221,7 +231,7 @@ pub fn output_from(mut command: Command, input: Stdio, limit: Duration) -> Resul
     }
 }
 
-fn cannot_start(command: &Command, error: &std::io::Error) -> Failure {
+fn cannot_start(command: &Command, error: &io::Error) -> Failure {
     format!("cannot start `{}`: {error}", shown(command))
 }
 
