@@ -7,8 +7,13 @@
 //! Features and pitch filter are those of the crate `nnnoiseless`, a port of RNNoise. Gains and synthesis are below.
 //! RNNoise does not step its network for a silent frame.
 
-use easyfft::prelude::*;
+use std::sync::Arc;
+
 use nnnoiseless::DenoiseFeatures;
+use rustfft::algorithm::butterflies::{Butterfly5, Butterfly6, Butterfly32};
+use rustfft::algorithm::{MixedRadix, MixedRadixSmall};
+use rustfft::num_complex::Complex32;
+use rustfft::{Fft, FftDirection};
 
 use super::network::{HopError, Step};
 
@@ -42,6 +47,7 @@ pub struct Rnnoise {
     window: [f32; 2 * FRAME],
     /// The second half of the last synthesis window.
     tail: [f32; FRAME],
+    inverse: Arc<dyn Fft<f32>>,
 }
 
 impl Default for Rnnoise {
@@ -51,6 +57,7 @@ impl Default for Rnnoise {
             gains: [0.0; BANDS],
             window: std::array::from_fn(window),
             tail: [0.0; FRAME],
+            inverse: inverse(),
         }
     }
 }
@@ -77,18 +84,30 @@ impl Rnnoise {
             }
             self.features.x *= gains_of_bins(&self.gains).as_slice();
         }
-        // The spectrum of `nnnoiseless` is scaled by 1 / 480; this inverse transform of 960 bins is not scaled.
-        let sound = self.features.x.real_ifft();
+        // The spectrum of `nnnoiseless` is scaled by 1 / 480; this inverse transform of 960 bins is not scaled. The bins
+        // above the middle mirror those below, so the sound is real.
+        let bins = &self.features.x;
+        let mirrored = bins[1..FRAME].iter().rev().map(Complex32::conj);
+        let mut sound: Vec<Complex32> = bins.iter().copied().chain(mirrored).collect();
+        self.inverse.process(&mut sound);
         let (first, second) = sound.split_at(FRAME);
         let (rising, falling) = self.window.split_at(FRAME);
         for (((y, tail), &x), w) in clean.iter_mut().zip(&self.tail).zip(first).zip(rising) {
-            *y = (x / 2.0 * w + tail) / 32_768.0;
+            *y = (x.re / 2.0 * w + tail) / 32_768.0;
         }
         for ((tail, &x), w) in self.tail.iter_mut().zip(second).zip(falling) {
-            *tail = x / 2.0 * w;
+            *tail = x.re / 2.0 * w;
         }
         Ok(heard)
     }
+}
+
+/// The inverse FFT of 960 = 32 · 5 · 6 values. A planner of `rustfft` would compile all algorithms of that crate into this
+/// one, an eighth of its code.
+fn inverse() -> Arc<dyn Fft<f32>> {
+    let to_sound = FftDirection::Inverse;
+    let of_30 = MixedRadixSmall::new(Arc::new(Butterfly5::new(to_sound)), Arc::new(Butterfly6::new(to_sound)));
+    Arc::new(MixedRadix::new(Arc::new(Butterfly32::new(to_sound)), Arc::new(of_30)))
 }
 
 /// The Vorbis window over two frames. The squares of overlapping windows add up to 1.

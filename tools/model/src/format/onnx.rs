@@ -18,6 +18,7 @@ mod interface;
 mod kernels;
 mod known;
 mod layers;
+mod loops;
 mod lower;
 mod made;
 mod moves;

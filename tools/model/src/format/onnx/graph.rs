@@ -19,7 +19,7 @@ pub(super) const NODE: usize = 64;
 const ELEMENT: usize = 64;
 /// The same for a number that is known.
 const KNOWN: usize = 24;
-const MAX_DEPTH: usize = 16;
+pub(super) const MAX_DEPTH: usize = 16;
 
 pub(super) const PADDED: &str = "it reads all steps of an operator with sequence_lens, whose sequences may end earlier";
 
@@ -87,8 +87,8 @@ pub(super) struct Setup<'a> {
 /// Converts a graph to a network.
 pub(super) struct Session<'a> {
     pub(super) setup: Setup<'a>,
-    scopes: Vec<HashMap<String, Value>>,
-    node: Option<&'a NodeProto>,
+    pub(super) scopes: Vec<HashMap<String, Value>>,
+    pub(super) node: Option<&'a NodeProto>,
     pub(super) network: Network,
     pub(super) made: Vec<MadeOf>,
     /// The key of each output that a layer computes.
@@ -179,7 +179,7 @@ impl<'a> Session<'a> {
         outputs.collect()
     }
 
-    fn value(&self, name: &str) -> Option<Value> {
+    pub(super) fn value(&self, name: &str) -> Option<Value> {
         let found = self.scopes.iter().rev().find_map(|scope| scope.get(name));
         found.or_else(|| self.setup.initializers.get(name)).cloned()
     }
@@ -245,14 +245,19 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn evaluate(&mut self, node: &'a NodeProto, depth: usize) -> Result<Vec<Value>, Stop> {
-        err_if(!matches!(node.domain.as_str(), "" | "ai.onnx"), String::new)?;
-        self.key = (self.key.0 + 1, 0);
+    /// The values of a node's inputs.
+    pub(super) fn inputs_of_node(&self, node: &NodeProto) -> Result<Vec<Option<Value>>, String> {
         let input = |name: &String| match name.as_str() {
             "" => Ok(None),
             name => self.value(name).map(Some).ok_or_else(|| format!("its input {name:?} is not computed by any node")),
         };
-        let inputs = node.input.iter().map(input).collect::<Result<Vec<_>, _>>()?;
+        node.input.iter().map(input).collect()
+    }
+
+    pub(super) fn evaluate(&mut self, node: &'a NodeProto, depth: usize) -> Result<Vec<Value>, Stop> {
+        err_if(!matches!(node.domain.as_str(), "" | "ai.onnx"), String::new)?;
+        self.key = (self.key.0 + 1, 0);
+        let inputs = self.inputs_of_node(node)?;
         for name in node.input.iter().filter(|name| !name.is_empty()) {
             if let Some(Value { data: Data::Floats(data), .. }) = self.setup.initializers.get(name)
                 && self.seen.insert(name)
@@ -262,6 +267,7 @@ impl<'a> Session<'a> {
         }
         match node.op_type.as_str() {
             "If" => self.branch(node, &inputs, depth),
+            "Loop" => self.over_steps(node, &inputs, depth),
             op @ ("LSTM" | "GRU" | "RNN") => self.recurrent(op, &inputs),
             op => {
                 if let Some(outputs) = self.moved(op, &inputs)? {
@@ -387,7 +393,7 @@ impl<'a> Session<'a> {
 }
 
 /// Collects the names that a node and the graphs within it read; `new` are those that were not collected before.
-fn needs<'n>(node: &'n NodeProto, needed: &mut HashSet<&'n str>, new: &mut Vec<&'n str>, depth: usize) {
+pub(super) fn needs<'n>(node: &'n NodeProto, needed: &mut HashSet<&'n str>, new: &mut Vec<&'n str>, depth: usize) {
     new.extend(node.input.iter().map(String::as_str).filter(|name| needed.insert(name)));
     if depth > MAX_DEPTH {
         return;
@@ -418,7 +424,7 @@ fn named(what: &str, reason: &str) -> Stop {
 }
 
 /// The name of a node, or of its first output if it has none.
-fn label(node: &NodeProto) -> String {
+pub(super) fn label(node: &NodeProto) -> String {
     let given = || node.output.iter().find(|output| !output.is_empty());
     let name = if node.name.is_empty() { given() } else { Some(&node.name) };
     one_line(name.map_or("", String::as_str))
@@ -439,7 +445,7 @@ impl<'a> Attributes<'a> {
         Self(&node.attribute)
     }
 
-    fn graph(&self, name: &str) -> Option<&'a GraphProto> {
+    pub fn graph(&self, name: &str) -> Option<&'a GraphProto> {
         self.0.iter().find(|attribute| attribute.name == name)?.g.as_deref()
     }
 

@@ -45,7 +45,7 @@ impl Session<'_> {
         Ok(vec![value])
     }
 
-    fn activation(&mut self, op: &str) -> Result<Option<Activation>, Stop> {
+    pub(super) fn activation(&mut self, op: &str) -> Result<Option<Activation>, Stop> {
         let one = |of: fn(f32) -> Activation, default: f32| -> Result<Option<Activation>, Stop> {
             Ok(Some(of(self.attributes("alpha")?.float("alpha", default)?)))
         };

@@ -359,7 +359,7 @@ fn unsqueeze(x: &Value, axes: Option<Vec<i64>>) -> Result<Value, String> {
     }
 }
 
-fn concat(parts: &[Value], at: usize) -> Result<Value, String> {
+pub(super) fn concat(parts: &[Value], at: usize) -> Result<Value, String> {
     let first = &parts[0];
     let fits = |part: &Value| {
         part.shape.len() == first.shape.len()
