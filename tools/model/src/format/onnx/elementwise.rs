@@ -127,6 +127,7 @@ impl Session<'_> {
         self.attributes("")?;
         let (mut a, mut b) = (needed(inputs, 0)?, needed(inputs, 1)?);
         fail_if(inputs.len() != 2, "it has more than two inputs")?;
+        self.same_roles(&a, &b)?;
         let shape = both(&a.shape, &b.shape)?;
         self.room(&shape, false)?;
         if a.is_constant() && matches!(op, "Add" | "Mul" | "Max" | "Min") {

@@ -372,6 +372,24 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Gives dimensions of inputs that meet in an operator the same role, unless they are known to be 1.
+    pub fn same_roles(&self, a: &Value, b: &Value) -> Result<(), Stop> {
+        let dims = a.axes.iter().zip(&a.shape).rev().zip(b.axes.iter().zip(&b.shape).rev());
+        for ((a, of_a), (b, of_b)) in dims {
+            let (Some(a), Some(b)) = (*a, *b) else { continue };
+            let is_one = |axis: Axis, dim: usize| dim == 1 && self.setup.inputs[axis.0].said[axis.1] == Some(1);
+            if is_one(a, *of_a) || is_one(b, *of_b) {
+                continue;
+            }
+            match (self.setup.roles.get(&a), self.setup.roles.get(&b)) {
+                (Some(&role), None) => return Err(Stop::Learnt(b, role)),
+                (None, Some(&role)) => return Err(Stop::Learnt(a, role)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses an operator that combines the sequences of a batch.
     pub fn within_sequence(&self, value: &Value, axis: usize) -> Result<(), Stop> {
         let across = self.axis_with(value, Role::Batch) == Some(axis);

@@ -97,6 +97,7 @@ impl Session<'_> {
                     return one(first.clone());
                 }
                 self.within_sequence(first, at)?;
+                parts.iter().try_for_each(|part| self.same_roles(first, part))?;
                 let others: usize =
                     first.shape.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, dim)| dim).product();
                 let joined = parts.iter().map(|part| part.shape.get(at).copied().unwrap_or(0));
@@ -105,6 +106,17 @@ impl Session<'_> {
                 one(concat(&parts, at)?)
             }
             "Slice" => one(self.slice(inputs)?),
+            "ReverseSequence" => {
+                let (x, lens) = (needed(inputs, 0)?, needed(inputs, 1)?);
+                let attributes = self.attributes("batch_axis time_axis")?;
+                let at = axis(attributes.int("time_axis", 0)?, x.shape.len())?;
+                let steps = x.shape[at];
+                let all = lens.known_ints()?.iter().all(|&len| len == steps as i64);
+                fail_if(!all, format_args!("its sequence_lens are not all {steps}, the number of steps"))?;
+                self.within_sequence(&x, at)?;
+                self.room(&x.shape, x.is_constant())?;
+                one(x.picked(at, &(0..steps).rev().map(Some).collect::<Vec<_>>(), 0.0)?)
+            }
             "Split" => Ok(Some(self.split(inputs)?)),
             "Gather" => {
                 let (x, places) = (needed(inputs, 0)?, needed(inputs, 1)?);

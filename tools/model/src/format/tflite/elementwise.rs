@@ -3,7 +3,7 @@
 use tidegate::internals::{activation::Activation, cell::CellKind};
 
 use super::integers::{Counted, Counts, LIMITS, Multiplier, limits};
-use super::lower::{Reader, Refused, Trouble, Value};
+use super::lower::{Along, Reader, Refused, Trouble, Value};
 use super::options::FUSED;
 use super::schema::{Operator, Type};
 use crate::canonical::Tensor;
@@ -59,6 +59,8 @@ impl Reader<'_> {
     /// Two computed values.
     fn merged(&mut self, operator: &Operator<'_>, of: Arithmetic) -> Refused {
         let (a, b) = (self.value(operator, 0)?, self.value(operator, 1)?);
+        let a = self.repeated(a, &b);
+        let b = self.repeated(b, &a);
         let differ = a.shape != b.shape || a.along != b.along;
         fail_if(differ, format_args!("its inputs are {:?} and {:?}", a.shape, b.shape))?;
         let counted = match (a.counts, b.counts, self.output_counts(operator)?) {
@@ -78,6 +80,18 @@ impl Reader<'_> {
         let layer = Layer::merge(of.merged(), 2, a.features());
         let (source, counts) = self.counted_of(layer, &[&a.source, &b.source], counted);
         self.activated(operator, Value { source, counts, ..a })
+    }
+
+    /// A row of floats for each channel, once for every position of an image `like`; any other value is unchanged.
+    fn repeated(&mut self, x: Value, like: &Value) -> Value {
+        let (channels, shape) = (x.source.size(), &like.shape);
+        let is_row = x.shape.len() == shape.len() && x.shape.iter().product::<usize>() == channels;
+        let flat = [x.along, like.along] == [Along::Nothing; 2] && x.counts.is_none();
+        let times = shape.iter().product::<usize>() / channels.max(1);
+        if !(is_row && flat && times > 1 && shape.last() == Some(&channels) && x.source.rows().is_none()) {
+            return x;
+        }
+        Value { source: self.network.repeated(&x.source, times).flat(), shape: shape.clone(), ..x }
     }
 
     /// A value and a constant; `index` is the computed input.

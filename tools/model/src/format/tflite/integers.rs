@@ -73,6 +73,9 @@ pub fn table(of: Activation, input: Counts, output: Counts) -> Option<Vec<i32>> 
         match of {
             Activation::Sigmoid => Some(1.0 / (1.0 + f64::from(-x).exp() as f32)),
             Activation::Tanh => Some(f64::from(x).tanh() as f32),
+            Activation::Elu { .. } if x < 0.0 => Some(f64::from(x).exp_m1() as f32),
+            Activation::Elu { .. } => Some(x),
+            Activation::Exp => Some(f64::from(x).exp() as f32),
             _ => None,
         }
     };
@@ -82,6 +85,18 @@ pub fn table(of: Activation, input: Counts, output: Counts) -> Option<Vec<i32>> 
         Some(y.saturating_add(output.zero_point).clamp(LIMITS[0], LIMITS[1]) - output.zero_point)
     };
     (LIMITS[0]..=LIMITS[1]).map(entry).collect()
+}
+
+/// [`table`] of a leaky ReLU, whose kernel has one scale for each sign; `None` if one of them is out of range.
+pub fn leaky_relu(alpha: f32, input: Counts, output: Counts) -> Option<Vec<i32>> {
+    let below = Multiplier::of((input.scale * alpha / output.scale).into())?;
+    let above = Multiplier::of((input.scale / output.scale).into())?;
+    let entry = |integer: i32| {
+        let x = integer - input.zero_point;
+        let y = if x >= 0 { above.apply(x) } else { below.apply(x) };
+        y.saturating_add(output.zero_point).clamp(LIMITS[0], LIMITS[1]) - output.zero_point
+    };
+    Some((LIMITS[0]..=LIMITS[1]).map(entry).collect())
 }
 
 /// Minimum and maximum of an activation's output in TFLite's integers; `None` if the activation is not just a clamp.

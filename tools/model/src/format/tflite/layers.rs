@@ -4,7 +4,7 @@ use tidegate::internals::{activation::Activation, cell::CellKind};
 
 use super::cut::{Cut, cuts};
 use super::hard_swish;
-use super::integers::{Counted, Counts, LIMITS, Multiplier, limits, table};
+use super::integers::{Counted, Counts, LIMITS, Multiplier, leaky_relu, limits, table};
 use super::lower::{Along, Reader, Refused, Trouble, Value};
 use super::options::FUSED;
 use super::rows::{Filters, Precision, Rows};
@@ -135,27 +135,34 @@ impl Reader<'_> {
         cuts(operator, dims, &lists?.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>())
     }
 
-    /// Slices that keep the last step or all steps.
+    /// Slices that keep the last step, all steps, or a part of one dimension.
     pub(super) fn strided_slice(&mut self, operator: &Operator<'_>) -> Refused {
         let x = self.value_in_any_order(operator, 0)?;
         self.same_counts(operator, &x)?;
         let cuts = self.cuts(operator, &x.shape)?;
         let steps = x.along.axis();
         let mut shape = Vec::new();
-        let mut is_last = false;
+        let (mut is_last, mut part) = (false, None);
         for (axis, (&Cut { first, behind, shrinks }, &dim)) in cuts.iter().zip(&x.shape).enumerate() {
             let size = dim as i64;
             match (first, behind) {
                 (0, behind) if behind == size => {}
                 (first, behind) if Some(axis) == steps && first == size - 1 && behind == size => is_last = true,
-                _ => {
-                    let what = format!("it selects {first} to {behind} of dimension {axis}");
-                    return Err(format!("{what}, which is neither all nor the last step").into());
+                (first, behind) => {
+                    let fits = part.is_none() && !is_last && (0..behind).contains(&first) && behind <= size;
+                    let what = format_args!("it selects {first} to {behind} of dimension {axis}");
+                    fail_if(!fits, format_args!("{what}, which is not supported beside another selection"))?;
+                    part = Some((axis, first as usize, (behind - first) as usize));
                 }
             }
             if !shrinks {
-                shape.push(if Some(axis) == steps && is_last { 1 } else { dim });
+                let selected = part.filter(|(of, ..)| *of == axis).map(|(.., size)| size);
+                shape.push(if Some(axis) == steps && is_last { 1 } else { selected.unwrap_or(dim) });
             }
+        }
+        if let Some(part) = part {
+            fail_if(is_last || x.reversed, "it selects a part of several dimensions, which is not supported")?;
+            return self.part(x, shape, part);
         }
         match x.along {
             along if !is_last => {
@@ -168,6 +175,22 @@ impl Reader<'_> {
             }
             _ => Ok(Value { shape, ..self.last(x) }),
         }
+    }
+
+    /// The elements `first` to `first + size` of one dimension, which must follow each other in a row or as a whole.
+    fn part(&mut self, x: Value, shape: Vec<usize>, (axis, first, size): (usize, usize, usize)) -> Refused {
+        let inner = x.shape[axis + 1..].iter().product::<usize>();
+        let in_rows = x.along.axis().is_some_and(|steps| steps < axis) && inner * x.shape[axis] == x.features();
+        let x = if in_rows { x } else { self.flat(x) };
+        let outer = x.shape[..axis].iter().enumerate().filter(|(at, _)| x.along.axis() != Some(*at));
+        let follows = outer.map(|(_, dim)| dim).product::<usize>() == 1;
+        fail_if(!follows, format_args!("it selects a part of dimension {axis} of {:?}", x.shape))?;
+        let source = self.network.part(&x.source, first * inner, size * inner);
+        if let Some(counts) = x.counts {
+            let counted = Counted::of(counts).requantized("", Multiplier::ONE).limited(counts, LIMITS);
+            self.network.counts(&source, counted.integers());
+        }
+        Ok(Value { source, shape, ..x })
     }
 
     /// Values side by side, along the last dimension.
@@ -260,6 +283,11 @@ impl Reader<'_> {
             "TANH" => Activation::Tanh,
             "RELU" => Activation::Relu,
             "RELU6" => Activation::Relu6,
+            "ELU" => Activation::Elu { alpha: 1.0 },
+            "EXP" => Activation::Exp,
+            "GELU" if operator.option("approximate", 0_u8)? != 0 => Activation::GeluTanh,
+            "GELU" => Activation::Gelu,
+            "LEAKY_RELU" => Activation::LeakyRelu { alpha: operator.option("alpha", 0.0_f32)? },
             _ => Activation::HardSwish,
         };
         let layer = Layer::new(CellKind::Activation, x.features(), x.features()).activation("activation", of);
@@ -276,10 +304,11 @@ impl Reader<'_> {
                 Counted::of(output).requantized("", by).limited(output, limits)
             }
             None => {
-                let table = if of == Activation::HardSwish {
-                    hard_swish::table(input, output).ok_or("a quotient of its scales is out of range")?
-                } else {
-                    table(of, input, output).ok_or("its integer form is not supported")?
+                let of_range = "a quotient of its scales is out of range";
+                let table = match of {
+                    Activation::HardSwish => hard_swish::table(input, output).ok_or(of_range)?,
+                    Activation::LeakyRelu { alpha } => leaky_relu(alpha, input, output).ok_or(of_range)?,
+                    _ => table(of, input, output).ok_or("its integer form is not supported")?,
                 };
                 let counted = Counted::of(output).requantized("", Multiplier::ONE).limited(input, LIMITS);
                 counted.rows("table", table)

@@ -134,7 +134,7 @@ impl Reader<'_> {
                         (Some(value), &[steps, 1, features]) => {
                             let shape = vec![1, steps as i64, features as i64];
                             let id = algebra.arena.make(Expr::Input(slot), shape)?;
-                            sequences.insert(id, value.clone());
+                            sequences.insert(id, in_steps(value.clone(), steps));
                             Item::Sequence(id)
                         }
                         _ => continue,
@@ -297,6 +297,16 @@ impl Reader<'_> {
                 Value { source, along: Along::Nothing, reversed: false, ..value }
             }
         }
+    }
+}
+
+/// The rows of a value that an operator over a whole window has computed, such as a convolution.
+fn in_steps(value: Value, steps: usize) -> Value {
+    match value.along {
+        Along::Nothing if steps > 1 => {
+            Value { source: value.source.flat().in_rows(steps), along: Along::Rows(0), ..value }
+        }
+        _ => value,
     }
 }
 

@@ -329,7 +329,7 @@ impl<'a> Reader<'a> {
             "RESHAPE" | "SQUEEZE" | "EXPAND_DIMS" => self.reshape(operator),
             "PAD" => self.pad(operator),
             "AVERAGE_POOL_2D" | "MAX_POOL_2D" => self.pool(operator),
-            "MEAN" => self.mean(operator),
+            "MEAN" | "REDUCE_MAX" => self.reduction(operator),
             "TRANSPOSE" => self.transpose(operator),
             "REVERSE_V2" => self.reverse(operator),
             "STRIDED_SLICE" => self.strided_slice(operator),
@@ -338,7 +338,9 @@ impl<'a> Reader<'a> {
             "QUANTIZE" => self.quantize(operator),
             "DEQUANTIZE" => self.dequantize(operator),
             "MUL" | "ADD" | "SUB" => self.arithmetic(operator),
-            "LOGISTIC" | "TANH" | "RELU" | "RELU6" | "HARD_SWISH" => self.activation(operator),
+            "LOGISTIC" | "TANH" | "RELU" | "RELU6" | "HARD_SWISH" | "ELU" | "EXP" | "GELU" | "LEAKY_RELU" => {
+                self.activation(operator)
+            }
             "UNPACK" | "PACK" => self.one(operator),
             _ => {
                 let node = self.node(operator);

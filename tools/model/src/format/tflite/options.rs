@@ -13,7 +13,7 @@ pub const FUSED: &str = "fused_activation_function";
 
 /// Operators that have options: the number of their type in the schema's `BuiltinOptions`, and their fields in the order
 /// of the schema.
-const OPTIONS: [(&str, u8, &[&str]); 34] = [
+const OPTIONS: [(&str, u8, &[&str]); 38] = [
     ("CONCATENATION", 10, &["axis", FUSED]),
     ("AVERAGE_POOL_2D", 5, &["padding", "stride_w", "stride_h", "filter_width", "filter_height", FUSED]),
     ("MAX_POOL_2D", 5, &["padding", "stride_w", "stride_h", "filter_width", "filter_height", FUSED]),
@@ -23,6 +23,10 @@ const OPTIONS: [(&str, u8, &[&str]); 34] = [
     ("LESS", 41, &[]),
     ("LOGICAL_AND", 62, &[]),
     ("MEAN", 27, &["keep_dims"]),
+    ("REDUCE_MAX", 27, &["keep_dims"]),
+    ("EXP", 33, &[]),
+    ("GELU", 116, &["approximate"]),
+    ("LEAKY_RELU", 75, &["alpha"]),
     ("PACK", 59, &["values_count", "axis"]),
     ("PAD", 22, &[]),
     ("REVERSE_V2", 81, &[]),

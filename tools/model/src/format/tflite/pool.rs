@@ -1,4 +1,4 @@
-//! `AVERAGE_POOL_2D`, `MAX_POOL_2D`, and `MEAN` over all rows and columns.
+//! `AVERAGE_POOL_2D`, `MAX_POOL_2D`, and `MEAN` and `REDUCE_MAX` over all rows and columns.
 
 use tidegate::internals::cell::CellKind;
 
@@ -37,8 +37,8 @@ impl Reader<'_> {
         self.activated(operator, value)
     }
 
-    /// The mean over all dimensions but the first and the last.
-    pub(super) fn mean(&mut self, operator: &Operator<'_>) -> Refused {
+    /// The mean or the maximum over all dimensions but the first and the last.
+    pub(super) fn reduction(&mut self, operator: &Operator<'_>) -> Refused {
         let x = self.image(operator)?;
         let axes = self.integers(operator, 1, Type::I32)?.map(|(_, axes, _)| axes).unwrap_or_default();
         let rank = x.shape.len() as i64;
@@ -55,15 +55,20 @@ impl Reader<'_> {
         let kept =
             shape.iter().filter(|&&dim| dim != 1).product::<usize>() == channels && shape.last() == Some(&channels);
         fail_if(!kept, format_args!("its output is {shape:?}"))?;
+        let how = if operator.op == "MEAN" { "average" } else { "max" };
         let counted = match (x.counts, self.output_counts(operator)?) {
             (None, None) => None,
+            (Some(input), Some(output)) if how == "max" => {
+                fail_if(input != output, "its input and its output differ in scale or zero point")?;
+                Some((output, of_pool(output, output.zero_point, Multiplier::NONE)))
+            }
             (Some(input), Some(output)) => {
                 let by = of_mean(input, output, rows).ok_or("the quotient of its scales is out of range")?;
                 Some((output, of_pool(output, 0, by)))
             }
             _ => return Err("only one of its input and its output is of int8".into()),
         };
-        let value = self.pooled(x, [[rows, rows, 1], [1, 1, 1]], channels, ("average", false), counted)?;
+        let value = self.pooled(x, [[rows, rows, 1], [1, 1, 1]], channels, (how, false), counted)?;
         Ok(Value { shape, ..value })
     }
 
