@@ -316,6 +316,43 @@ fn unsupported_features_are_refused_by_name() {
     refused(&encoded(&lstm()), &Options { onnx: shape, ..Options::default() }, r#"--shape of "Z""#);
 }
 
+/// A loop of tf2onnx with a part of it changed.
+#[test]
+fn loops_of_other_forms_are_refused_with_the_reason() {
+    let changed = |change: fn(&mut GraphProto)| {
+        let mut model = ModelProto::decode(&*file("keras_gru")).unwrap();
+        change(model.graph.as_mut().unwrap());
+        encoded(&model)
+    };
+    fn body(graph: &mut GraphProto) -> &mut GraphProto {
+        let node = graph.node.iter_mut().find(|node| node.op_type == "Loop").unwrap();
+        node.attribute[0].g.as_mut().unwrap()
+    }
+    fn set(graph: &mut GraphProto, data_type: i32, old: &[u8], new: &[u8]) {
+        let of = |tensor: &&mut TensorProto| tensor.data_type == data_type && tensor.raw_data == old;
+        graph.initializer.iter_mut().find(of).unwrap().raw_data = new.to_vec();
+    }
+    let is_not_changed = import(&changed(|_| {}), &ALONE);
+    assert!(is_not_changed.is_ok(), "{:?}", is_not_changed.err());
+    let steps = changed(|graph| set(graph, 7, &7_i64.to_le_bytes(), &5_i64.to_le_bytes()));
+    refused(&steps, &ALONE, "it has 5 steps over a sequence of 7");
+    let start = changed(|graph| set(graph, 1, &0_f32.to_le_bytes(), &1_f32.to_le_bytes()));
+    refused(&start, &ALONE, "does not start from zero");
+    let counter = changed(|graph| set(body(graph), 6, &1_i32.to_le_bytes(), &0_i32.to_le_bytes()));
+    refused(&counter, &ALONE, "is no counter");
+    let other = |from: &'static str, to: &'static str| {
+        let mut model = ModelProto::decode(&*file("keras_gru")).unwrap();
+        let nodes = &mut body(model.graph.as_mut().unwrap()).node;
+        nodes.iter_mut().filter(|node| node.op_type == from).for_each(|node| node.op_type = to.into());
+        encoded(&model)
+    };
+    refused(&other("Tanh", "Floor"), &ALONE, "it is not supported in a recurrent cell");
+    refused(&other("Less", "Equal"), &ALONE, "in its body");
+    refused(&other("Sub", "Add"), &ALONE, "no known cell");
+    let shorter = changed(|graph| drop(body(graph).output.pop()));
+    refused(&shorter, &ALONE, "another number of inputs or outputs");
+}
+
 #[test]
 fn large_and_deep_files_are_refused_quickly_in_little_memory() {
     if ran_alone(concat!(module_path!(), "::large_and_deep_files_are_refused_quickly_in_little_memory")) {
@@ -407,8 +444,8 @@ fn corpus() -> Corpus {
     let networks = ["keywords", "chunks", "per_step"].map(|name| format!("network_{name}"));
     let seed = |name: &String| (format!("{name}_onnx"), [&[0], file(name).as_slice()].concat());
     let mut seeds: BTreeMap<String, Vec<u8>> = random.iter().chain(&networks).map(seed).collect();
-    let streams = ["caches", "written"].map(|name| format!("stream_{name}"));
-    seeds.extend(streams.iter().map(seed));
+    let others = ["stream_caches", "stream_written", "keras_gru"].map(str::to_owned);
+    seeds.extend(others.iter().map(seed));
     seeds.insert("lstm_onnx".into(), [&[0], encoded(&lstm()).as_slice()].concat());
     Corpus { target: "import_onnx", seeds }
 }

@@ -1,6 +1,7 @@
 //! The table of ONNX's operators has a row for each one that the importer accepts.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use prost::Message;
 use tidegate_model::canonical::Canonical;
@@ -13,6 +14,7 @@ use tidegate_tests::import::ALONE;
 
 use super::attributes::of_archives;
 use super::outcomes::{Outcome, Table, written};
+use super::repository;
 use super::trial::{accepted, complete, unread, words};
 
 fn value(name: &str) -> ValueInfo {
@@ -75,6 +77,32 @@ fn of_if(table: &mut Table) {
     table.insert("If".to_owned(), row);
 }
 
+/// The row of `Loop`, whose attribute is the graph of a step.
+fn of_loop(table: &mut Table) {
+    let file = repository().join("tests/frameworks/onnx/keras_gru.onnx");
+    let bytes = fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let with = |change: fn(&mut NodeProto)| {
+        let mut model = ModelProto::decode(bytes.as_slice()).expect("the file is a model");
+        let nodes = model.graph.iter_mut().flat_map(|graph| &mut graph.node);
+        change(nodes.into_iter().find(|node| node.op_type == "Loop").expect("it has a loop"));
+        let bytes = [[1 << 3, 8].as_slice(), &model.encode_to_vec()].concat();
+        import_bytes_with(&bytes, "x.onnx", &ALONE).map(|imported| imported.model).map_err(|error| error.to_string())
+    };
+    let base = with(|_| {}).expect("the graph imports");
+    let other = with(|node| {
+        let body = node.attribute[0].g.as_mut().expect("it has a body");
+        body.node.iter_mut().filter(|node| node.op_type == "Tanh").for_each(|node| node.op_type = "Relu".into());
+    });
+    assert_ne!(other, Ok(base), "another body gives the same network");
+    let unheard = with(|node| {
+        node.attribute.push(AttributeProto { name: "unheard_of".into(), i: 1, kind: 2, ..AttributeProto::default() });
+    });
+    assert!(unheard.is_err_and(|error| error.contains("unheard_of")));
+    let row = [("body", Outcome::Honoured), ("unheard_of", Outcome::Refused)];
+    let row = row.into_iter().map(|(name, outcome)| (name.to_owned(), vec![(String::new(), outcome)]));
+    table.insert("Loop".to_owned(), row.collect());
+}
+
 #[test]
 fn every_attribute_of_onnx_s_operators_is_honoured_harmless_or_refused() {
     let error = |op: &str| import(node(op, &["x"], vec![])).err();
@@ -83,6 +111,7 @@ fn every_attribute_of_onnx_s_operators_is_honoured_harmless_or_refused() {
     operators.retain(|op| !error(op).is_some_and(|error| error.starts_with("it was quantized")));
     let mut table = of_archives(&["onnx"]);
     of_if(&mut table);
+    of_loop(&mut table);
     complete("docs/onnx.md", &table, &operators);
     written("docs/onnx.md", &table, "operator");
 }

@@ -223,6 +223,13 @@ OPS = {
     "Dropout": (dict(shape=STEP, opset=11), dict(ratio=[dict(given=dict(ratio=0.9), opset=11)], seed=[dict(given=dict(seed=3), opset=13)])),
     "Identity": (dict(shape=STEP), {}),
     "Expand": (dict(shape=(1, 3), weights=dict(to=ints(2, 3))), {}),
+    "ReverseSequence": (
+        dict(shape=SEQUENCE, weights=dict(lens=ints(4))),
+        dict(
+            batch_axis=[dict(given=dict(batch_axis=2), weights=dict(lens=ints(4, 4, 4)))],
+            time_axis=[dict(given=dict(time_axis=1, batch_axis=0), shape=(1, 4, 3))],
+        ),
+    ),
     "Tile": (dict(shape=STEP, weights=dict(times=ints(1, 2))), {}),
     "Shape": (dict(constant=[("X", None)], add=(1, 2)), dict(start=[dict(given=dict(start=1))], end=[dict(given=dict(end=1))])),
     "Mod": (

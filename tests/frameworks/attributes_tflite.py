@@ -18,7 +18,8 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from attributes_file import write
-from attributes_tflite_graphs import activation, by_constant, concatenation, depthwise, mean, of_two, one, pad, pool, variables
+from attributes_tflite_graphs import (
+    activation, by_constant, concatenation, depthwise, maximum, mean, of_floats, of_two, one, pad, pool, variables, with_options)
 from tflite_graphs import Graph, Rings
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tflite")
@@ -46,7 +47,7 @@ FUSED = dict(fusedActivationFunction=[1, 2, 3, 4, 5])
 POWERS_OF_TWO = dict(potScaleInt16=[False])
 POOL = FUSED | dict(padding=[0], strideW=[2], strideH=[3], filterWidth=[3], filterHeight=[2])
 # Functions of graphs in floats only.
-FLOATS = (one,)
+FLOATS = (one, of_floats)
 # Operators, what their row of the table says of them, the function that builds their graph, and the values of their
 # options.
 GRAPHS = [
@@ -76,6 +77,11 @@ GRAPHS = [
     ("VAR_HANDLE", "", variables, dict(container=[b"c"], sharedName=[b"another", b""])),
     ("READ_VARIABLE", "", variables, {}),
     ("ASSIGN_VARIABLE", "", variables, {}),
+    ("EXP", "", activation, {}),
+    ("LEAKY_RELU", "", with_options, dict(alpha=[0.4])),
+    ("ELU", "", of_floats, {}),
+    ("GELU", "", of_floats, dict(approximate=[True])),
+    ("REDUCE_MAX", "", maximum, dict(keepDims=[True])),
 ]
 CALLS = 8
 
@@ -105,10 +111,20 @@ def options_of(model, name):
     return found.builtinOptions
 
 
+def made_of(content):
+    try:
+        interpreter = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    except ValueError:
+        # The reference kernels lack ELU.
+        other = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        interpreter = Interpreter(model_content=content, experimental_op_resolver_type=other)
+    interpreter.allocate_tensors()
+    return interpreter
+
+
 def computed(content, seed, draw):
     """The input of each call and all outputs, as real values."""
-    interpreter = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
-    interpreter.allocate_tensors()
+    interpreter = made_of(content)
     given, wanted = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
     x, y = draw(np.random.default_rng(seed), given), []
     for call in x:

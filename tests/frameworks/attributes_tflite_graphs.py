@@ -17,6 +17,26 @@ def activation(graph, name):
     return graph.content(x, graph.curve(x, name, scale, zero_point))
 
 
+def with_options(graph, name, **options):
+    """An activation that has options."""
+    given = dict(LEAKY_RELU=dict(options="LeakyReluOptions", alpha=0.2), GELU=dict(options="GeluOptions", approximate=False))[name]
+    x, y = graph.value([1, 8], 5, SCALE), graph.value([1, 8], -20, OUTPUT_SCALE)
+    return graph.content(x, graph.operator(name, [x], [y], 2 if name == "LEAKY_RELU" else 1, **given | options))
+
+
+def of_floats(graph, name, **options):
+    """An activation without an integer form."""
+    return with_options(graph, name, **options) if name == "GELU" else activation(graph, name)
+
+
+def maximum(graph, name, **options):
+    given = dict(keepDims=False) | options
+    x = graph.value([1, 7, 5], 5, SCALE)
+    y = graph.value([1, 1, 5] if given["keepDims"] else [1, 5], 5, SCALE)
+    graph.operator(name, [x, graph.constant([1])], [y], 2, options="ReducerOptions", **given)
+    return graph.content(x, y)
+
+
 def by_constant(graph, name, **options):
     x, y = graph.value([1, 4, 5], 5, SCALE), graph.value([1, 4, 5], -20, OUTPUT_SCALE)
     by = graph.tensor([5], "i1", 0.03, -4, draw(graph.rng, [5]).astype("i1"))

@@ -158,6 +158,22 @@ def pools(rng):
     return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 8, 6)).astype("f4")
 
 
+def parts(rng):
+    """A factor for each channel of an image, a part of its rows, and their maximum."""
+    x = inputs = keras.Input((9, 5), batch_size=1)
+    image = L.Conv2D(4, 3, activation="exponential")(L.Reshape((9, 5, 1))(x))
+    gains = L.Conv2D(4, 1, activation="sigmoid")(L.GlobalAveragePooling2D(keepdims=True)(image))
+    rows = L.Cropping1D((2, 1))(L.Reshape((7, 12))(L.Multiply()([image, gains])))
+    model = drawn(rng, keras.Model(inputs, L.Dense(2)(L.GlobalMaxPooling1D()(rows))), 0.5)
+    return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 9, 5)).astype("f4")
+
+
+def convolved():
+    """A convolution in front of recurrent layers, and activations between them."""
+    head = [L.Conv1D(4, 3, strides=2, activation="leaky_relu"), L.GRU(5, return_sequences=True)]
+    return [*head, L.Dense(3, activation="elu"), L.SimpleRNN(4), L.Dense(2, activation="gelu")]
+
+
 def recurrent(*kinds, sequences=True, **more):
     """Layers of these kinds, the last of which returns all steps or the last one."""
     def layers():
@@ -190,6 +206,8 @@ SAMPLE = [
     ("hybrid_dense", dense, {}),
     ("hybrid_while_lstm", loops, dict(layers=lambda: [L.LSTM(16, return_sequences=True)], features=16, steps=3, hybrid=True)),
     ("hybrid_ports_mask", dtln, dict(half=1, units=16, size=16, layers=1, hybrid=True)),
+    ("float_while_conv", loops, dict(layers=convolved, steps=11)),
+    ("float_parts", parts, {}),
 ]
 
 # Kinds that `check` makes in addition.
@@ -204,7 +222,11 @@ OTHERS = [
 
 
 def interpreter(content):
-    made = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    try:
+        made = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    except ValueError:
+        # The reference kernels lack ELU.
+        made = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
     made.allocate_tensors()
     return made
 

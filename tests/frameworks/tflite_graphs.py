@@ -274,6 +274,35 @@ def mean(rng, rows, keep, other=True):
     return graph.content(x, y), levels(rng, graph, x, 40)
 
 
+def leaky_relu(rng, alpha):
+    """A leaky ReLU, for each of the 256 integers."""
+    graph = Graph(rng)
+    x, y = graph.value([1, 256]), graph.value([1, 256])
+    graph.operator("LEAKY_RELU", [x], [y], 2, options="LeakyReluOptions", alpha=alpha)
+    return graph.content(x, y), np.arange(-128, 128).reshape(1, 1, 256)
+
+
+def maximum(rng, rows):
+    """The maximum over the rows of a sequence."""
+    graph = Graph(rng)
+    x = graph.value([1, rows, 5])
+    y = graph.value([1, 5], graph.quantization(x)[1], graph.quantization(x)[0])
+    graph.operator("REDUCE_MAX", [x, graph.constant([1])], [y], 2, options="ReducerOptions", keepDims=False)
+    return graph.content(x, y), draw(rng, [8, 1, rows * 5])
+
+
+def part(rng, first, behind):
+    """A part of the rows of a sequence, and its mean."""
+    graph = Graph(rng)
+    x = graph.value([1, 12, 5])
+    y = graph.value([1, behind - first, 5], graph.quantization(x)[1], graph.quantization(x)[0])
+    begin, end, strides = (graph.constant(list) for list in ([0, first, 0], [1, behind, 5], [1, 1, 1]))
+    graph.operator("STRIDED_SLICE", [x, begin, end, strides], [y], 2, options="StridedSliceOptions")
+    z = graph.value([1, 5])
+    graph.operator("MEAN", [y, graph.constant([1])], [z], 2, options="ReducerOptions", keepDims=False)
+    return graph.content(x, z), draw(rng, [8, 1, 60])
+
+
 def padded(rng, behind, floats=False):
     """An image with zeros around it, and a layer that reads it."""
     graph = Graph(rng, floats)
@@ -487,6 +516,10 @@ SAMPLE = [
     ("float_pad", padded, dict(behind="DEPTHWISE_CONV_2D", floats=True)),
     ("float_pad_channels", padded, dict(behind="MAX_POOL_2D", floats=True)),
     ("integer_hard_swish", curve, dict(name="HARD_SWISH", scale=0.03, zero_point=-115)),
+    ("integer_exp", curve, dict(name="EXP", scale=0.05, zero_point=-128)),
+    ("integer_leaky_relu", leaky_relu, dict(alpha=0.3)),
+    ("integer_maximum", maximum, dict(rows=9)),
+    ("integer_part", part, dict(first=2, behind=9)),
 ]
 
 

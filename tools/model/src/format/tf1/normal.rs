@@ -31,6 +31,11 @@ impl Arena {
         let shape = self.shape(id).to_vec();
         match *self.expr(id) {
             Expr::Affine(inner, a, b) => self.affine(inner, gain * number(a), gain * number(b) + shift),
+            // A sixth of a ReLU6, as Keras 3 computes it.
+            Expr::Clip(inner, 0, most) if shift == 0.0 && gain * number(most) == 1.0 => {
+                let scaled = self.affine(inner, gain, 0.0)?;
+                self.clip(scaled, 0.0, 1.0)
+            }
             Expr::Linear(_) if gain == 1.0 => {
                 let shift = self.make(Expr::Fill(shift.to_bits()), vec![])?;
                 self.add(id, shift)

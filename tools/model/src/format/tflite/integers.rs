@@ -73,8 +73,6 @@ pub fn table(of: Activation, input: Counts, output: Counts) -> Option<Vec<i32>> 
         match of {
             Activation::Sigmoid => Some(1.0 / (1.0 + f64::from(-x).exp() as f32)),
             Activation::Tanh => Some(f64::from(x).tanh() as f32),
-            Activation::Elu { .. } if x < 0.0 => Some(f64::from(x).exp_m1() as f32),
-            Activation::Elu { .. } => Some(x),
             Activation::Exp => Some(f64::from(x).exp() as f32),
             _ => None,
         }
