@@ -9,7 +9,7 @@ use super::options::FUSED;
 use super::schema::{Operator, Type, activation};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
-use crate::format::{layer::Layer, refuse::fail_if};
+use crate::format::{layer::Layer, network::Direction, refuse::fail_if};
 
 const _: () = assert!(matches!(LSTM, [Gate::Input, Gate::Forget, Gate::Cell, Gate::Output]));
 
@@ -42,7 +42,9 @@ const PREACT_BITS: i32 = 12;
 
 impl Reader<'_> {
     pub(super) fn lstm(&mut self, operator: &Operator<'_>) -> Refused {
-        let x = self.value(operator, input::X)?;
+        let x = self.value_in_any_order(operator, input::X)?;
+        let integers = x.reversed && x.counts.is_some();
+        fail_if(integers, "it reads integers in reverse order, which is not supported")?;
         let time_major = operator.option("time_major", 0_u8)? != 0;
         let diagonal = operator.option("diagonal_recurrent_tensors", 0_u8)? != 0;
         fail_if(diagonal, "attribute diagonal_recurrent_tensors is set, which is not supported")?;
@@ -137,7 +139,8 @@ impl Reader<'_> {
         // With this activation, the interpreter never writes the result: its memory keeps the old content.
         fail_if(activation == Activation::Identity, format_args!("attribute {FUSED} is NONE, which is not supported"))?;
         let layer = layer.activation("cell_activation", activation).activation("output_activation", activation);
-        let source = self.network.add(layer, &[&x.source]);
+        let direction = if x.reversed { Direction::Backward } else { Direction::Forward };
+        let source = self.network.directed(layer, &[&x.source], direction);
         Ok(Value { source, counts: None, ..x.clone() })
     }
 

@@ -30,7 +30,11 @@ impl Algebra<'_, '_> {
         let mut first = 0_usize;
         let mut parts = Vec::new();
         for size in sizes {
-            parts.push(Item::Real(self.arena.slice(x, first, size)?));
+            parts.push(match size {
+                // Nothing can read a part without elements.
+                0 => Item::Whole(Vec::new()),
+                _ => Item::Real(self.arena.slice(x, first, size)?),
+            });
             first = first.saturating_add(size);
         }
         fail_if(first != width, format_args!("it splits {width} elements into parts of {first}"))?;
