@@ -12,9 +12,9 @@ use super::graph::{MAX_DEPTH, NODE, Session, Stop, initializer, is_whole, label,
 use super::made::{Layered, Made, MadeOf};
 use super::moves::{concat, needed};
 use super::proto::{GraphProto, NodeProto};
-use super::value::{Element, MAX_ELEMENTS, Value, both};
+use super::value::{Data, Element, MAX_ELEMENTS, Value, both};
 use crate::canonical::{MAX_NODES, Tensor};
-use crate::format::refuse::{fail_if, limit_if};
+use crate::format::refuse::{err_if, fail_if, limit_if};
 use crate::format::tf1::{Arena, At, Expr, Id, of_loop};
 use crate::{data::one_line, error::ImportError};
 
@@ -71,7 +71,10 @@ impl Body {
 
     fn depends(&self, value: &Value) -> bool {
         let is_stand = |element: &Element| element.made().is_some_and(|made| self.stands.contains_key(&made));
-        !value.is_constant() && value.elements().iter().any(is_stand)
+        match &value.data {
+            Data::Open(elements) => elements.iter().any(is_stand),
+            Data::Ints(_) | Data::Floats(_) => false,
+        }
     }
 
     /// A value as an expression: a constant, or parts of rows side by side.
@@ -255,7 +258,9 @@ impl<'a> Session<'a> {
 
     /// The outputs of a node in the body.
     fn in_body(&mut self, node: &'a NodeProto, body: &mut Body, depth: usize) -> Result<Vec<Value>, Stop> {
+        err_if(!matches!(node.domain.as_str(), "" | "ai.onnx"), String::new)?;
         let inputs = self.inputs_of_node(node)?;
+        self.work(inputs.iter().flatten().map(Value::len).sum())?;
         if !inputs.iter().flatten().any(|value| body.depends(value)) {
             return self.evaluate(node, depth + 1);
         }
@@ -308,6 +313,7 @@ impl<'a> Session<'a> {
         self.batch(&x, 1)?;
         self.time(&x, 0)?;
         fail_if(x.shape[1] != 1, "it reads several sequences that the graph itself makes")?;
+        self.work(x.len().saturating_mul(1 + body.sequences.len()))?;
         let known = body.sequences.iter().position(|known| known.elements() == x.elements());
         fail_if(known.is_none() && body.sequences.len() == MOST_DEPTH, "it reads too many sequences")?;
         let number = known.unwrap_or(body.sequences.len());
@@ -421,8 +427,8 @@ impl<'a> Session<'a> {
 /// The stand-in for arithmetic on the number of the step, and its shape; `None` for any other operator.
 fn of_counts(op: &str, x: &Value, y: &Value, body: &Body) -> Result<Option<(Stand, Vec<usize>)>, Stop> {
     let number = |value: &Value| match value.known_floats().ok()?.as_slice() {
-        // Every f32 below this is exact.
-        &[number] if number.abs() < 16_777_216.0 => Some(number.ceil() as i64),
+        // Every whole number below this is exact in f32.
+        &[number] if number.abs() < 16_777_216.0 && number.fract() == 0.0 => Some(number as i64),
         _ => None,
     };
     let stand = match (op, body.count(x), body.count(y)) {
@@ -433,7 +439,10 @@ fn of_counts(op: &str, x: &Value, y: &Value, body: &Body) -> Result<Option<(Stan
         ("And", ..) => body.below(x).zip(body.below(y)).map(|(a, b)| Stand::Below(a.min(b))),
         _ => None,
     };
-    Ok(stand.map(|stand| Ok::<_, Stop>((stand, both(&x.shape, &y.shape)?))).transpose()?)
+    Ok(match stand {
+        Some(stand) => Some((stand, both(&x.shape, &y.shape)?)),
+        None => None,
+    })
 }
 
 /// The name of the value that an output of the body is a copy of.

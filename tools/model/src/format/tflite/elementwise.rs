@@ -85,10 +85,11 @@ impl Reader<'_> {
     /// A row of floats for each channel, once for every position of an image `like`; any other value is unchanged.
     fn repeated(&mut self, x: Value, like: &Value) -> Value {
         let (channels, shape) = (x.source.size(), &like.shape);
-        let is_row = x.shape.len() == shape.len() && x.shape.iter().product::<usize>() == channels;
+        let is_last = [x.shape.last(), shape.last()] == [Some(&channels); 2];
+        let is_row = is_last && x.shape.len() == shape.len() && x.shape.iter().product::<usize>() == channels;
         let flat = [x.along, like.along] == [Along::Nothing; 2] && x.counts.is_none();
         let times = shape.iter().product::<usize>() / channels.max(1);
-        if !(is_row && flat && times > 1 && shape.last() == Some(&channels) && x.source.rows().is_none()) {
+        if !(is_row && flat && times > 1 && x.source.rows().is_none()) {
             return x;
         }
         Value { source: self.network.repeated(&x.source, times).flat(), shape: shape.clone(), ..x }

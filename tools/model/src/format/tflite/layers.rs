@@ -160,15 +160,15 @@ impl Reader<'_> {
                 shape.push(if Some(axis) == steps && is_last { 1 } else { selected.unwrap_or(dim) });
             }
         }
+        // Dimensions that are left out move those behind them.
+        let shifted = |axis: usize| axis - cuts.iter().take(axis).filter(|cut| cut.shrinks).count();
         if let Some(part) = part {
             fail_if(is_last || x.reversed, "it selects a part of several dimensions, which is not supported")?;
-            return self.part(x, shape, part);
+            let value = self.part(x, shape, part)?;
+            return Ok(Value { along: value.along.moved(shifted), ..value });
         }
         match x.along {
-            along if !is_last => {
-                let shifted = |axis: usize| axis - cuts.iter().take(axis).filter(|cut| cut.shrinks).count();
-                Ok(Value { shape, along: along.moved(shifted), ..x })
-            }
+            along if !is_last => Ok(Value { shape, along: along.moved(shifted), ..x }),
             Along::Rows(_) => {
                 let source = self.network.last(&x.source, x.reversed);
                 Ok(Value { source, shape, along: Along::Nothing, reversed: false, ..x })
