@@ -349,6 +349,16 @@ fn loops_of_other_forms_are_refused_with_the_reason() {
     refused(&other("Tanh", "Floor"), &ALONE, "it is not supported in a recurrent cell");
     refused(&other("Less", "Equal"), &ALONE, "in its body");
     refused(&other("Sub", "Add"), &ALONE, "no known cell");
+    let fraction = changed(|graph| {
+        let step = body(graph).initializer.iter_mut().find(|tensor| tensor.data_type == 6).unwrap();
+        (step.data_type, step.raw_data) = (1, 1.5_f32.to_le_bytes().to_vec());
+    });
+    refused(&fraction, &ALONE, "it reads something else than rows");
+    let foreign = changed(|graph| {
+        let node = body(graph).node.iter_mut().find(|node| node.op_type == "Tanh").unwrap();
+        node.domain = "com.microsoft".into();
+    });
+    refused(&foreign, &ALONE, "it is not supported in a recurrent cell");
     let shorter = changed(|graph| drop(body(graph).output.pop()));
     refused(&shorter, &ALONE, "another number of inputs or outputs");
 }

@@ -370,7 +370,7 @@ fn convolutions_that_are_refused() -> impl Iterator<Item = (Vec<u8>, String)> {
 
 /// The files are those of `tests/frameworks/tflite_graphs.py`.
 #[test]
-fn variables_that_are_no_ring_buffers_are_refused_by_name() {
+fn other_variables_and_factors_are_refused_by_name() {
     const ASSIGN: &str = "(op ASSIGN_VARIABLE): variable";
     const CALL: &str = "(op CALL_ONCE): it calls";
     const CONV: &str = "(op CONV_2D): its input";
@@ -387,6 +387,7 @@ fn variables_that_are_no_ring_buffers_are_refused_by_name() {
         ("state_of_a_cell", CONV, "does not end with the newest row"),
         ("gap", CONV, "has rows that do not follow each other"),
         ("doubled", "", "it would take more than 64 MiB of memory"),
+        ("factor_of_rows", "(op MUL): ", "its inputs are [1, 4, 4] and [1, 4, 1]"),
     ] {
         let text = import::line(&import(&file(&format!("refused_{name}"))).expect_err(name), 2048);
         assert!(text.contains(place) && text.contains(reason), "{name}: {text}");

@@ -168,6 +168,15 @@ def parts(rng):
     return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 9, 5)).astype("f4")
 
 
+def legacy(rng, layers):
+    """A network of Keras 2, which has fused LSTMs in TFLite."""
+    x = inputs = tf_keras.Input((6, 3), batch_size=1)
+    for layer in layers(tf_keras.layers):
+        x = layer(x)
+    model = drawn(rng, tf_keras.Model(inputs, x))
+    return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 6, 3)).astype("f4")
+
+
 def convolved():
     """A convolution in front of recurrent layers, and activations between them."""
     head = [L.Conv1D(4, 3, strides=2, activation="leaky_relu"), L.GRU(5, return_sequences=True)]
@@ -208,6 +217,8 @@ SAMPLE = [
     ("hybrid_ports_mask", dtln, dict(half=1, units=16, size=16, layers=1, hybrid=True)),
     ("float_while_conv", loops, dict(layers=convolved, steps=11)),
     ("float_parts", parts, {}),
+    ("float_fused_bidirectional", legacy, dict(layers=lambda k: [k.Bidirectional(k.LSTM(3, return_sequences=True)), k.Dense(2)])),
+    ("float_while_empty_part", legacy, dict(layers=lambda k: [k.GRU(4, reset_after=False), k.Dense(2)])),
 ]
 
 # Kinds that `check` makes in addition.

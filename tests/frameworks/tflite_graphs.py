@@ -303,6 +303,18 @@ def part(rng, first, behind):
     return graph.content(x, z), draw(rng, [8, 1, 60])
 
 
+def part_of_rows(rng, floats=False):
+    """Some features of each row, without the dimension in front of the rows."""
+    graph = Graph(rng, floats)
+    x = graph.value([1, 12, 5])
+    y, z = (graph.value(shape, graph.quantization(x)[1], graph.quantization(x)[0]) for shape in ([12, 3], [1, 36]))
+    begin, end, strides = (graph.constant(list) for list in ([0, 0, 1], [1, 12, 4], [1, 1, 1]))
+    graph.operator("STRIDED_SLICE", [x, begin, end, strides], [y], 2, options="StridedSliceOptions", shrinkAxisMask=1)
+    graph.operator("RESHAPE", [y, graph.constant([1, 36])], [z], options="ReshapeOptions", newShape=[1, 36])
+    inputs = draw(rng, [8, 1, 60])
+    return graph.content(x, graph.curve(z, "TANH", 1 / 128, 0)), inputs.astype("f4") / 64 if floats else inputs
+
+
 def padded(rng, behind, floats=False):
     """An image with zeros around it, and a layer that reads it."""
     graph = Graph(rng, floats)
@@ -437,8 +449,22 @@ def rings(rng, form, new, floats=False, split="SPLIT_V"):
     return graph.finished(input, output), draw(rng, [3, calls, new * features])
 
 
+def factor_of_rows(rng):
+    """A matrix times a factor for each row, not for each column. The matrix has as many rows as columns."""
+    graph = Graph(rng, floats=True)
+    reshape = dict(options="ReshapeOptions")
+    x = graph.value([1, 16])
+    weights = graph.tensor([4, 16], "i1", 0.03, 0, draw(rng, [4, 16]).astype("i1"))
+    gains = graph.operator("FULLY_CONNECTED", [x, weights, -1], [graph.value([1, 4])], options="FullyConnectedOptions")
+    gains = graph.operator("RESHAPE", [gains, graph.constant([1, 4, 1])], [graph.value([1, 4, 1])], newShape=[1, 4, 1], **reshape)
+    matrix = graph.operator("RESHAPE", [x, graph.constant([1, 4, 4])], [graph.value([1, 4, 4])], newShape=[1, 4, 4], **reshape)
+    return graph.content(x, graph.operator("MUL", [matrix, gains], [graph.value([1, 4, 4])], options="MulOptions"))
+
+
 def refused(rng, fault):
-    """A graph with one variable that is no ring buffer, or is not initialized as one."""
+    """A graph with one variable that is no ring buffer, or is not initialized as one, or another graph that is refused."""
+    if fault == "factor_of_rows":
+        return factor_of_rows(rng)
     graph = Rings(rng, "old")
     x = graph.value([1, 1, 1, 4])
     seen = graph.ring(x, 3)
@@ -479,7 +505,7 @@ def refused(rng, fault):
 
 REFUSED = [
     "unassigned", "assigned_twice", "oldest_rows", "calls_itself", "calls_nothing", "uninitialized", "initial_value",
-    "computed_initial_value", "state_of_a_cell", "gap", "doubled",
+    "computed_initial_value", "state_of_a_cell", "gap", "doubled", "factor_of_rows",
 ]
 
 # By name: function and its arguments.
@@ -520,6 +546,8 @@ SAMPLE = [
     ("integer_leaky_relu", leaky_relu, dict(alpha=0.3)),
     ("integer_maximum", maximum, dict(rows=9)),
     ("integer_part", part, dict(first=2, behind=9)),
+    ("integer_part_of_rows", part_of_rows, {}),
+    ("float_part_of_rows", part_of_rows, dict(floats=True)),
 ]
 
 

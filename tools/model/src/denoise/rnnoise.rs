@@ -102,8 +102,7 @@ impl Rnnoise {
     }
 }
 
-/// The inverse FFT of 960 = 32 · 5 · 6 values. A planner of `rustfft` would compile all algorithms of that crate into this
-/// one, an eighth of its code.
+/// The inverse FFT of 960 = 32 · 5 · 6 values. With a planner, this crate would contain all algorithms of `rustfft`.
 fn inverse() -> Arc<dyn Fft<f32>> {
     let to_sound = FftDirection::Inverse;
     let of_30 = MixedRadixSmall::new(Arc::new(Butterfly5::new(to_sound)), Arc::new(Butterfly6::new(to_sound)));

@@ -282,6 +282,16 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Opens the scope of a graph within this one, with the values of its initializers.
+    pub(super) fn open_scope(&mut self, graph: &GraphProto) -> Result<(), ImportError> {
+        let own = graph.initializer.iter();
+        let own = own.map(|tensor| Ok((tensor.name.clone(), initializer(tensor, &mut self.budget)?)));
+        let own = own.collect::<Result<HashMap<_, _>, ImportError>>()?;
+        self.floats += own.values().filter(|value| !value.whole).map(Value::len).sum::<usize>();
+        self.scopes.push(own);
+        Ok(())
+    }
+
     /// Evaluates an `If` with a known condition: only the graph of its branch is read.
     fn branch(&mut self, node: &'a NodeProto, inputs: &[Option<Value>], depth: usize) -> Result<Vec<Value>, Stop> {
         let condition = inputs.first().cloned().flatten().ok_or("it has no condition")?;
@@ -294,13 +304,7 @@ impl<'a> Session<'a> {
         let graph =
             self.attributes("then_branch else_branch")?.graph(name).ok_or_else(|| format!("it has no {name}"))?;
         fail_if(graph.output.len() < node.output.len(), format_args!("its {name} has {} outputs", graph.output.len()))?;
-        let own =
-            graph.initializer.iter().map(|tensor| Ok((tensor.name.clone(), initializer(tensor, &mut self.budget)?)));
-        let own: HashMap<String, Value> = own.collect::<Result<_, ImportError>>()?;
-        for value in own.values() {
-            self.floats += if value.whole { 0 } else { value.len() };
-        }
-        self.scopes.push(own);
+        self.open_scope(graph)?;
         self.nodes(graph, depth + 1)?;
         let outputs = graph.output.iter().map(|output| {
             let missing = || format!("output {:?} of its {name} is not computed by any node", output.name);

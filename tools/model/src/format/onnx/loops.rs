@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Role;
-use super::graph::{MAX_DEPTH, NODE, Session, Stop, initializer, is_whole, label, needs};
+use super::graph::{MAX_DEPTH, NODE, Session, Stop, is_whole, label, needs};
 use super::made::{Layered, Made, MadeOf};
 use super::moves::{concat, needed};
 use super::proto::{GraphProto, NodeProto};
@@ -22,8 +22,10 @@ use crate::{data::one_line, error::ImportError};
 const VALUE: usize = 32;
 /// Maximum number of cells that read each other's outputs in one step.
 const MOST_DEPTH: usize = 16;
+/// Maximum number of sequences that a loop reads.
+const MOST_SEQUENCES: usize = 16;
 
-/// What a stand-in stands for.
+/// The meaning of a stand-in.
 #[derive(Clone, Copy)]
 enum Stand {
     /// The number of the step, from 0, plus this.
@@ -45,7 +47,7 @@ struct Body {
 }
 
 impl Body {
-    /// What a value stands for as a whole: a scalar.
+    /// The meaning of a scalar.
     fn scalar(&self, value: &Value) -> Option<Stand> {
         match value.elements().as_slice() {
             &[Element::Of(made, 0)] => self.stands.get(&made).copied(),
@@ -122,11 +124,7 @@ impl<'a> Session<'a> {
         fail_if(!begins, "its condition before the first step is not known")?;
         let arena = Arena::new(MAX_ELEMENTS.min(self.budget.left() / VALUE));
         let mut body = Body { arena, stands: HashMap::new(), sequences: Vec::new(), layers: HashMap::new() };
-        let own = graph.initializer.iter();
-        let own = own.map(|tensor| Ok((tensor.name.clone(), initializer(tensor, &mut self.budget)?)));
-        let own = own.collect::<Result<HashMap<_, _>, ImportError>>()?;
-        self.floats += own.values().filter(|value| !value.whole).map(Value::len).sum::<usize>();
-        self.scopes.push(own);
+        self.open_scope(graph)?;
         let states = self.enter(graph, carried, &mut body)?;
         for inner in &graph.node {
             let outer = self.node.replace(inner);
@@ -163,10 +161,12 @@ impl<'a> Session<'a> {
             let value = value.clone().ok_or_else(|| format!("its input {} is missing", at + 2))?;
             let (name, next) = (&graph.input[at + 2].name, &graph.output[at + 1].name);
             let mut state = None;
-            values.push(match (value.known_ints(), value.known_floats()) {
+            values.push(match &value.data {
                 _ if unchanged(graph, next) == name => value,
-                (Ok(&[start]), _) => self.stand(body, value.shape.clone(), 1, Stand::Count(start))?,
-                (_, Ok(start)) if !value.whole && start.iter().all(|start| *start == 0.0) => {
+                Data::Ints(start) if start.len() == 1 => {
+                    self.stand(body, value.shape.clone(), 1, Stand::Count(start[0]))?
+                }
+                Data::Floats(start) if start.iter().all(|start| *start == 0.0) => {
                     let width = value.shape.last().copied().unwrap_or(1);
                     fail_if(width != value.len(), format_args!("its state {name:?} is {:?}", value.shape))?;
                     let zeros = body.arena.make(Expr::Fill(0), vec![1, width as i64])?;
@@ -214,7 +214,7 @@ impl<'a> Session<'a> {
                 fail_if(!counts, format_args!("its value {:?} is no counter", one_line(&graph.input[at + 2].name)))?;
             }
         }
-        let read = self.read_names();
+        let read = self.read_names()?;
         let mut outputs = Vec::new();
         for (at, name) in node.output.iter().enumerate() {
             let next = value(self, &graph.output[at + 1].name)?;
@@ -236,13 +236,14 @@ impl<'a> Session<'a> {
     }
 
     /// The names that nodes of the whole graph read, and its outputs.
-    fn read_names(&self) -> HashSet<&'a str> {
+    fn read_names(&self) -> Result<HashSet<&'a str>, Stop> {
         let graph = self.setup.graph;
+        self.work(graph.node.len())?;
         let mut read = graph.output.iter().map(|output| output.name.as_str()).collect();
         for node in &graph.node {
             needs(node, &mut read, &mut Vec::new(), 0);
         }
-        read
+        Ok(read)
     }
 
     /// A value that stands for something in the body.
@@ -315,7 +316,7 @@ impl<'a> Session<'a> {
         fail_if(x.shape[1] != 1, "it reads several sequences that the graph itself makes")?;
         self.work(x.len().saturating_mul(1 + body.sequences.len()))?;
         let known = body.sequences.iter().position(|known| known.elements() == x.elements());
-        fail_if(known.is_none() && body.sequences.len() == MOST_DEPTH, "it reads too many sequences")?;
+        fail_if(known.is_none() && body.sequences.len() == MOST_SEQUENCES, "it reads too many sequences")?;
         let number = known.unwrap_or(body.sequences.len());
         if known.is_none() {
             fail_if(body.sequences.iter().any(|known| known.shape[0] != steps), "its sequences differ in length")?;
@@ -360,17 +361,11 @@ impl<'a> Session<'a> {
                 self.attributes("")?;
                 let y = other(body)?;
                 let arena = &mut body.arena;
-                let [wide, narrow] = [arena.width(x).max(arena.width(y)), arena.width(x).min(arena.width(y))];
-                let constant = arena.scalar(x).is_some() || arena.scalar(y).is_some();
-                fail_if(wide != narrow && !constant, format_args!("its inputs have {wide} and {narrow} elements"))?;
-                match (op, arena.scalar(x)) {
-                    ("Add", _) => arena.add(x, y)?,
-                    ("Mul", _) => arena.mul(x, y)?,
-                    (_, Some(value)) => arena.affine(y, -1.0, value)?,
-                    _ => {
-                        let negative = arena.affine(y, -1.0, 0.0)?;
-                        arena.add(x, negative)?
-                    }
+                arena.are_alike(x, y)?;
+                match op {
+                    "Add" => arena.add(x, y)?,
+                    "Mul" => arena.mul(x, y)?,
+                    _ => arena.sub(x, y)?,
                 }
             }
             "Clip" => {

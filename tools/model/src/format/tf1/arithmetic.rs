@@ -34,16 +34,7 @@ impl Evaluator<'_> {
             }
             ("Add" | "AddV2", &[a, b]) => arena.add(a, b)?,
             ("AddN", [first, rest @ ..]) => rest.iter().try_fold(*first, |sum, &part| arena.add(sum, part))?,
-            ("Sub", &[a, b]) => {
-                let negative = match arena.expr(b).clone() {
-                    Expr::Linear(linear) => arena.scaled_linear(linear, -1.0, 0.0)?,
-                    _ => arena.affine(b, -1.0, 0.0)?,
-                };
-                match arena.scalar(a) {
-                    Some(value) if !matches!(arena.expr(b), Expr::Linear(_)) => arena.affine(b, -1.0, value)?,
-                    _ => arena.add(a, negative)?,
-                }
-            }
+            ("Sub", &[a, b]) => arena.sub(a, b)?,
             ("Neg", &[x]) => arena.affine(x, -1.0, 0.0)?,
             ("Mul", &[a, b]) => arena.mul(a, b)?,
             ("RealDiv", &[a, b]) => {

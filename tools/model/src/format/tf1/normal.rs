@@ -165,6 +165,24 @@ impl Arena {
         }
     }
 
+    pub fn sub(&mut self, a: Id, b: Id) -> Made {
+        let negative = match self.expr(b).clone() {
+            Expr::Linear(linear) => self.scaled_linear(linear, -1.0, 0.0)?,
+            _ => self.affine(b, -1.0, 0.0)?,
+        };
+        match self.scalar(a) {
+            Some(value) if !matches!(self.expr(b), Expr::Linear(_)) => self.affine(b, -1.0, value),
+            _ => self.add(a, negative),
+        }
+    }
+
+    /// Refuses two operands of different widths, unless one of them is a constant number.
+    pub fn are_alike(&self, a: Id, b: Id) -> Result<(), String> {
+        let [a_width, b_width] = [self.width(a), self.width(b)];
+        let constant = self.scalar(a).is_some() || self.scalar(b).is_some();
+        fail_if(a_width != b_width && !constant, format_args!("its inputs have {a_width} and {b_width} elements"))
+    }
+
     pub fn mul(&mut self, a: Id, b: Id) -> Made {
         if self.is_constant(a) && self.is_constant(b) {
             // A peephole on the state before the first step.

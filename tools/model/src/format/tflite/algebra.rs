@@ -239,20 +239,11 @@ impl<'r, 'a> Algebra<'r, 'a> {
             return Ok(vec![Item::Whole(vec![sum])]);
         }
         let (Item::Real(a), Item::Real(b)) = (a, b) else { return Err("its inputs are not rows of numbers".into()) };
-        let [wide, narrow] =
-            [self.arena.width(a).max(self.arena.width(b)), self.arena.width(a).min(self.arena.width(b))];
-        let constant = self.arena.scalar(a).is_some() || self.arena.scalar(b).is_some();
-        fail_if(wide != narrow && !constant, format_args!("its inputs have {wide} and {narrow} elements"))?;
+        self.arena.are_alike(a, b)?;
         let id = match operator.op {
             "ADD" => self.arena.add(a, b)?,
             "MUL" => self.arena.mul(a, b)?,
-            _ => match self.arena.scalar(a) {
-                Some(value) => self.arena.affine(b, -1.0, value)?,
-                None => {
-                    let negative = self.arena.affine(b, -1.0, 0.0)?;
-                    self.arena.add(a, negative)?
-                }
-            },
+            _ => self.arena.sub(a, b)?,
         };
         Ok(vec![Item::Real(self.limited(operator, id)?)])
     }

@@ -149,9 +149,13 @@ impl Reader<'_> {
                 (0, behind) if behind == size => {}
                 (first, behind) if Some(axis) == steps && first == size - 1 && behind == size => is_last = true,
                 (first, behind) => {
-                    let fits = part.is_none() && !is_last && (0..behind).contains(&first) && behind <= size;
-                    let what = format_args!("it selects {first} to {behind} of dimension {axis}");
-                    fail_if(!fits, format_args!("{what}, which is not supported beside another selection"))?;
+                    let what = format!("it selects {first} to {behind} of dimension {axis}");
+                    let within = (0..behind).contains(&first) && behind <= size;
+                    fail_if(!within, format_args!("{what}, which has {size} elements"))?;
+                    fail_if(
+                        part.is_some(),
+                        format_args!("{what} and a part of another dimension, which is not supported"),
+                    )?;
                     part = Some((axis, first as usize, (behind - first) as usize));
                 }
             }
@@ -163,7 +167,8 @@ impl Reader<'_> {
         // Dimensions that are left out move those behind them.
         let shifted = |axis: usize| axis - cuts.iter().take(axis).filter(|cut| cut.shrinks).count();
         if let Some(part) = part {
-            fail_if(is_last || x.reversed, "it selects a part of several dimensions, which is not supported")?;
+            fail_if(is_last, "it selects the last step and a part of another dimension, which is not supported")?;
+            fail_if(x.reversed, "it selects a part of steps in reverse order, which is not supported")?;
             let value = self.part(x, shape, part)?;
             return Ok(Value { along: value.along.moved(shifted), ..value });
         }
@@ -177,15 +182,18 @@ impl Reader<'_> {
         }
     }
 
-    /// The elements `first` to `first + size` of one dimension, which must follow each other in a row or as a whole.
+    /// The elements `first` to `first + size` of one dimension.
     fn part(&mut self, x: Value, shape: Vec<usize>, (axis, first, size): (usize, usize, usize)) -> Refused {
         let inner = x.shape[axis + 1..].iter().product::<usize>();
         let in_rows = x.along.axis().is_some_and(|steps| steps < axis) && inner * x.shape[axis] == x.features();
         let x = if in_rows { x } else { self.flat(x) };
         let outer = x.shape[..axis].iter().enumerate().filter(|(at, _)| x.along.axis() != Some(*at));
-        let follows = outer.map(|(_, dim)| dim).product::<usize>() == 1;
-        fail_if(!follows, format_args!("it selects a part of dimension {axis} of {:?}", x.shape))?;
-        let source = self.network.part(&x.source, first * inner, size * inner);
+        let rows = outer.map(|(_, dim)| dim).product::<usize>();
+        let of_steps = rows > 1 && x.along != Along::Nothing;
+        fail_if(of_steps, format_args!("it selects a part of dimension {axis} of {:?}", x.shape))?;
+        let whole = if rows > 1 { x.source.flat().in_rows(rows) } else { x.source };
+        let source = self.network.part(&whole, first * inner, size * inner);
+        let source = if rows > 1 { source.flat() } else { source };
         if let Some(counts) = x.counts {
             let counted = Counted::of(counts).requantized("", Multiplier::ONE).limited(counts, LIMITS);
             self.network.counts(&source, counted.integers());
