@@ -91,7 +91,8 @@ impl Reader<'_> {
     /// `PACK` or `UNPACK` of one value, which moves no element.
     pub(super) fn one(&mut self, operator: &Operator<'_>) -> Refused {
         let several = operator.inputs.len().max(operator.outputs.len()) > 1;
-        let unrolled = "it takes several steps apart or joins them (unroll=True); convert the layers with unroll=False";
+        let unrolled = "it takes several steps apart or joins them, as TimeDistributed and unroll=True do; convert the \
+                        network without them, or import its Keras file";
         fail_if(several, unrolled)?;
         self.reshape(operator)
     }
