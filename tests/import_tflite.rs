@@ -311,7 +311,7 @@ fn unsupported_features_are_refused_with_node_operator_and_attribute() {
     let kind = |tensor: usize| move |at: &Places| at.field(at.tensor(tensor), 1);
     let float = |value: f32| value.to_le_bytes();
     for (bytes, reason) in [
-        (changed(code(3), &[27]), "node 'StatefulPartitionedCall:0' has op SVDF".to_owned()),
+        (changed(code(3), &[26]), "node 'StatefulPartitionedCall:0' has op SPACE_TO_DEPTH".to_owned()),
         (changed(|at| at.field(at.target(0), 0), &[9]), "version 9 of the schema".into()),
         (changed(|at| at.field(at.options(0), 0), &[1]), format!("{LSTM}attribute fused_activation_function is 1")),
         (changed(|at| at.field(at.options(0), 1), &float(f32::NAN)), format!("{LSTM}attribute cell_clip is NaN")),
@@ -343,6 +343,7 @@ fn unsupported_features_are_refused_with_node_operator_and_attribute() {
     ]
     .into_iter()
     .chain(convolutions_that_are_refused())
+    .chain(filters_that_are_refused())
     {
         let error = import(&bytes).map(drop).expect_err(&reason);
         let line = import::line(&error, 2048);
@@ -363,6 +364,30 @@ fn convolutions_that_are_refused() -> impl Iterator<Item = (Vec<u8>, String)> {
         (changed(&|at| at.field(at.tensor(10), 1), &[0]), "(op CONV_2D): its input is of int8, but its output is not"),
         (changed(&|at| at.counts(at.input(1, 1), 3), &[1]), "(op CONV_2D): its weights have a zero point other than 0"),
         (changed(&|at| at.field(at.table(at.target(0), 1, 1), 0), &[12]), "has op L2_POOL_2D"),
+    ]
+    .map(|(bytes, reason)| (bytes, reason.to_owned()))
+    .into_iter()
+}
+
+/// Operator 0 has the filters, whose rank is 1.
+fn filters_that_are_refused() -> impl Iterator<Item = (Vec<u8>, String)> {
+    let changed = |place: &dyn Fn(&Places) -> usize, to: &[u8]| changed_in("integer_filters", place, to);
+    let input = |input: usize, field: usize| move |at: &Places| at.field(at.tensor(at.input(0, input)), field);
+    let zero_point = |input: usize| move |at: &Places| at.counts(at.input(0, input), 3);
+    let output = |at: &Places| at.u32(at.target(at.field(at.operator(0), 2)) + 4);
+    [
+        (changed(&|at| at.field(at.options(0), 0), &0_i32.to_le_bytes()), "do not fit rank 0"),
+        (changed(&|at| at.field(at.options(0), 0), &64_i32.to_le_bytes()), "do not fit rank 64"),
+        (
+            changed(&|at| at.field(at.options(0), 1), &[3]),
+            "attribute fused_activation_function is 3 with zero point -128",
+        ),
+        (changed(&|at| at.counts(output(at), 3), &(-127_i64).to_le_bytes()), "is 1 with zero point -127"),
+        (changed(&input(4, 1), &[9]), "its state is of int8, not int16"),
+        (changed(&input(4, 5), &[0]), "its state is not a variable that starts at zero"),
+        (changed(&zero_point(4), &[1]), "its state has no scale, or a zero point other than 0"),
+        (changed(&zero_point(2), &[1]), "its weights have a zero point other than 0, or several scales"),
+        (changed(&input(2, 1), &[9]), "is of int8, not int16"),
     ]
     .map(|(bytes, reason)| (bytes, reason.to_owned()))
     .into_iter()

@@ -255,8 +255,10 @@ fn enter<E: Number, P: Crosses<E>>(model: &Model<'_>, inputs: &[&[P]], from: usi
 }
 
 /// Runs nodes until one has no output; returns whether the last one was reached. `None` if a node does not fit the model.
-/// Inlined into its only caller, so that the records of a constant model are constants.
-#[inline(always)]
+/// Inlined into its only caller, so that the records of a constant model are constants. A WebAssembly module, which is
+/// downloaded, has no constant model, and the engines share a copy.
+#[cfg_attr(not(target_family = "wasm"), inline(always))]
+#[cfg_attr(target_family = "wasm", inline(never))]
 fn run<E: Number>(
     mut nodes: Nodes<'_, '_>,
     mut pass: Pass,

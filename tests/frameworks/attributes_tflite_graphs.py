@@ -5,7 +5,7 @@ differ from the function's own.
 """
 
 from ai_edge_litert.schema_py_generated import BuiltinOperator
-from tflite_graphs import NONE, depthwise_of, draw
+from tflite_graphs import NONE, depthwise_of, draw, filters_of
 
 # Scales that let the integers reach 6.
 SCALE, OUTPUT_SCALE = 0.06, 0.09
@@ -158,3 +158,9 @@ def variables(graph, name, **options):
             assert hasattr(operator.builtinOptions, option), option
             setattr(operator.builtinOptions, option, value)
     return graph.content(x, y)
+
+
+def filters(graph, name, rank=1, **options):
+    """Eight filters over time."""
+    x = graph.value([1, 5], 5, SCALE)
+    return graph.content(x, filters_of(graph, x, rank, 8, **options))

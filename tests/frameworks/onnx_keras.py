@@ -21,6 +21,7 @@ FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "onnx")
 TOLERANCE = 1e-6
 SEED = 1
 STEPS, FEATURES = 7, 3
+WORDS = 5
 L = keras.layers
 
 
@@ -30,6 +31,14 @@ def chain(*layers, inputs=1):
     for layer in layers:
         x = layer(x)
     return keras.Model(sources if inputs > 1 else sources[0], x)
+
+
+def words(*layers):
+    """Keras declares the indices of words as floats."""
+    x = source = keras.Input((STEPS,), name="x")
+    for layer in layers:
+        x = layer(x)
+    return keras.Model(source, x)
 
 
 def cases():
@@ -45,6 +54,7 @@ def cases():
         lstm=chain(L.LSTM(4, **every), L.GRU(3, **every)),
         two=chain(L.GRU(4, **every), inputs=2),
         stacked=chain(L.RNN([L.GRUCell(4), L.SimpleRNNCell(3)], **every)),
+        words=words(L.Embedding(WORDS, 4), L.GRU(4, **every), L.Dense(2)),
     )
 
 
@@ -54,7 +64,9 @@ def main():
     for name, model in cases().items():
         drawn = [rng.normal(0, 1 / np.sqrt(w.shape[0]) if w.ndim > 1 else 0.4, w.shape) for w in model.get_weights()]
         model.set_weights([w.astype("f4") for w in drawn])
-        given = {x.name: rng.normal(0, 1, (1, STEPS, FEATURES)).astype("f4") for x in model.inputs}
+        given = {x.name: rng.normal(0, 1, (1, *x.shape[1:])).astype("f4") for x in model.inputs}
+        if len(model.inputs[0].shape) == 2:
+            given = {"x": rng.integers(0, WORDS, (1, STEPS)).astype("f4")}
         values = list(given.values())
         y = np.array(model(values if len(values) > 1 else values[0]))
         path = os.path.join(FOLDER, f"keras_{name}.onnx")

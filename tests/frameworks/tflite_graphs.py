@@ -25,7 +25,7 @@ from safetensors.numpy import save_file
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tflite")
 SAMPLE_SEED = 5
 TOLERANCE = 1e-5
-TYPES = {"f4": schema.TensorType.FLOAT32, "i1": schema.TensorType.INT8, "u1": schema.TensorType.UINT8, "i4": schema.TensorType.INT32}
+TYPES = {"f4": schema.TensorType.FLOAT32, "i1": schema.TensorType.INT8, "u1": schema.TensorType.UINT8, "i2": schema.TensorType.INT16, "i4": schema.TensorType.INT32}
 RESOURCE = schema.TensorType.RESOURCE
 NONE, RELU = 0, 1
 
@@ -342,6 +342,46 @@ def constant_of(graph, name, shape, constant):
     return (x, by, y), values
 
 
+def filters(rng, rank, floats=False):
+    """Two layers of filters over time, whose state is a tensor, and a dense layer between them."""
+    graph = Graph(rng, floats)
+    features = int(rng.integers(3, 30))
+    x = graph.value([1, features])
+    y = filters_of(graph, x, rank)
+    y = dense_of(graph, y, int(rng.integers(2, 9)))
+    return graph.content(x, filters_of(graph, y, 1)), drawn(rng, [2, 24, features], floats)
+
+
+def drawn(rng, shape, floats):
+    return draw(rng, shape).astype("f4") / 64 if floats else draw(rng, shape)
+
+
+def dense_of(graph, x, units):
+    rng, (_, size) = graph.rng, graph.shape(x)
+    scale = np.float32(rng.uniform(0.002, 0.01))
+    weights = graph.tensor([units, size], "i1", scale, 0, draw(rng, [units, size]).astype("i1"))
+    return graph.operator("FULLY_CONNECTED", [x, weights, -1], [graph.value([1, units])], 4, options="FullyConnectedOptions")
+
+
+def filters_of(graph, x, rank, count=None, **options):
+    """The scales spread the results over 16 bits and the outputs over 8."""
+    rng, (_, features) = graph.rng, graph.shape(x)
+    units, memory = (int(size) for size in rng.integers([2, 1], [11, 13]))
+    count, of_x = count or units * rank, graph.quantization(x)[0]
+    units = count // rank
+    of_feature, of_time = (np.float32(scale) for scale in rng.uniform([0.002, 0.0001], [0.01, 0.001]))
+    feature = graph.tensor([count, features], "i1", of_feature, 0, draw(rng, [count, features]).astype("i1"))
+    weights = rng.integers(-2000, 2001, [count, memory]).astype("i2")
+    time = graph.tensor([count, memory], "i2", of_time, 0, weights)
+    of_state = np.float32(of_x * of_feature * np.sqrt(features) * rng.uniform(0.5, 4))
+    state = graph.tensor([1, memory * count], "i2", of_state)
+    graph.graph.tensors[state].isVariable = True
+    bias = graph.tensor([units], "i4", of_state * of_time, 0, draw(rng, units).astype("i4") * 1000)
+    y = graph.value([1, units], -128, np.float32(of_state * of_time * np.sqrt(memory * rank) * rng.uniform(5e4, 2e5)))
+    options = dict(fusedActivationFunction=RELU) | options
+    return graph.operator("SVDF", [x, feature, time, bias, state], [y], 3, options="SVDFOptions", rank=rank, **options)
+
+
 class Rings(Graph):
     """A graph with variables, each of which holds the last rows of a stream."""
 
@@ -548,6 +588,9 @@ SAMPLE = [
     ("integer_part", part, dict(first=2, behind=9)),
     ("integer_part_of_rows", part_of_rows, {}),
     ("float_part_of_rows", part_of_rows, dict(floats=True)),
+    ("integer_filters", filters, dict(rank=1)),
+    ("integer_filters_of_rank_2", filters, dict(rank=2)),
+    ("float_filters", filters, dict(rank=3, floats=True)),
 ]
 
 
@@ -601,7 +644,8 @@ def check(seed, count, tidegate, only):
                 file.write(content)
             for sequence, expected in zip(inputs, given):
                 # A step of a streaming model is a row of its input.
-                np.save(there, sequence.reshape(-1, source["shape"][-1]) if function is rings else sequence)
+                streams = function in (rings, filters)
+                np.save(there, sequence.reshape(-1, source["shape"][-1]) if streams else sequence)
                 subprocess.run([tidegate, "run", model, "--input", there, "--output", back], check=True)
                 got, values = np.load(back), values + expected.size
                 if target["dtype"] == np.float32:

@@ -40,6 +40,11 @@ pub(super) fn lifted(by: Multiplier, x: i16) -> i32 {
     by.of(i32::from(x).wrapping_shl(LIFT))
 }
 
+/// Saturates to 16 bits.
+pub(super) fn saturated(value: i32) -> i16 {
+    value.clamp(i16::MIN.into(), i16::MAX.into()) as i16
+}
+
 /// Requantizes the sums of a block with the factors and powers of two of its rows. `by` rounds once or twice.
 #[inline(always)]
 pub(super) fn requantized(rows: &RowBlock, [a, b, c, d]: [i32; 4], by: impl Fn(Multiplier, i32) -> i32) -> [i32; 4] {

@@ -50,6 +50,7 @@ pub mod slstm;
 pub mod softmax;
 pub mod sru;
 mod sums;
+pub mod svdf;
 pub mod time_freq_lstm;
 pub mod ugrnn;
 pub mod window;
@@ -99,6 +100,7 @@ impl CellKind {
             Self::Mgu => mgu::entry::<W, K>(),
             Self::TimeFreqLstm => time_freq_lstm::entry::<W, K>(),
             Self::AttentionLstm => attention_lstm::entry::<W, K>(),
+            Self::Svdf => svdf::entry::<W, K>(),
             Self::Dense => dense::entry::<W, K>(),
             Self::Softmax => softmax::entry::<W, K>(),
             Self::Conv => conv::entry::<W, K>(),

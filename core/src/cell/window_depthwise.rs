@@ -86,18 +86,31 @@ pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
 /// One step. `x` is `[input]`, `state` is `[length, input]` (the oldest row first), then the counts; `y` is `[output]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, x: Option<&[f32]>, state: &mut [f32], y: &mut [f32]) -> Option<usize> {
     let (seen, activation) = (advanced(node, x?, state)?, node.activation(0));
-    let blocks = node.matrix::<W>(WEIGHTS).blocks().zip(node.vector(BIAS));
-    for (block, ((taps, &bias), y)) in blocks.zip(y.chunks_mut(4)).enumerate() {
-        let mut sums = bias;
-        for (weights, row) in taps.iter().zip(seen.chunks(node.input_size.max(1))) {
-            for ((sum, weight), filter) in sums.iter_mut().zip(weights).zip(4 * block..) {
-                let channel = filter.checked_div(node.extent(MULTIPLIER)).unwrap_or(0);
-                *sum += weight.widen() * row.get(channel).copied().unwrap_or(0.0);
-            }
-        }
+    for (block, (&bias, y)) in node.vector(BIAS).iter().zip(y.chunks_mut(4)).enumerate() {
+        let sums = filtered::<W>(node, WEIGHTS, seen, (block, node.extent(MULTIPLIER)), bias);
         for (y, sum) in y.iter_mut().zip(sums) {
             *y = activation.apply(sum);
         }
     }
     Some(usize::MAX)
+}
+
+/// Adds to `sums` the products over time of the four filters of a block. Each channel of a row has `multiplier` filters.
+#[inline(never)]
+pub(super) fn filtered<W: Weight>(
+    node: &Node<'_>,
+    weights: usize,
+    rows: &[f32],
+    (block, multiplier): (usize, usize),
+    mut sums: [f32; 4],
+) -> [f32; 4] {
+    let taps = node.matrix::<W>(weights).blocks().nth(block).unwrap_or_default();
+    let size = rows.len().checked_div(taps.len()).unwrap_or(0);
+    for (weights, row) in taps.iter().zip(rows.chunks(size.max(1))) {
+        for ((sum, weight), filter) in sums.iter_mut().zip(weights).zip(4 * block..) {
+            let channel = filter.checked_div(multiplier).unwrap_or(0);
+            *sum += weight.widen() * row.get(channel).copied().unwrap_or(0.0);
+        }
+    }
+    sums
 }

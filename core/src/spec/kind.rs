@@ -46,6 +46,7 @@ kinds! {
     Mgu = 24, "mgu";
     TimeFreqLstm = 25, "time_freq_lstm";
     AttentionLstm = 26, "attention_lstm";
+    Svdf = 27, "svdf";
     Dense = 32, "dense";
     Softmax = 33, "softmax";
     Conv = 34, "conv";

@@ -10,17 +10,22 @@ use super::bounded::Bounded;
 use super::sums::dot;
 
 /// One node of a model, for the duration of a step.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Cell<'m> {
-    model: &'m Canonical,
     node: &'m Node,
+    /// The tensors of the node, by their names within it. A step asks for a tensor once for each row.
+    tensors: Vec<(&'m str, &'m [f32])>,
     /// Number of valid rows of the input, or `None` if all are valid.
     valid: Option<usize>,
 }
 
 impl<'m> Cell<'m> {
     pub(super) fn new(model: &'m Canonical, node: &'m Node, valid: Option<usize>) -> Self {
-        Self { model, node, valid }
+        // The names start with that of the node, and are next to each other in the map.
+        let of_node = model.tensors.range::<str, _>((Bound::Included(node.name.as_str()), Bound::Unbounded));
+        let of_node = of_node.map_while(|(full, tensor)| Some((full.strip_prefix(&node.name)?, tensor)));
+        let of_node = of_node.filter_map(|(rest, tensor)| Some((rest.strip_prefix('.')?, tensor.data.as_slice())));
+        Self { node, tensors: of_node.collect(), valid }
     }
 
     /// Number of input features.
@@ -49,11 +54,7 @@ impl<'m> Cell<'m> {
 
     /// A tensor, or `None` if the model does not have it.
     pub fn tensor(&self, name: &str) -> Option<&'m [f32]> {
-        // The names start with that of the node, and are next to each other in the map.
-        let of_node = self.model.tensors.range::<str, _>((Bound::Included(self.node.name.as_str()), Bound::Unbounded));
-        let mut of_node = of_node.map_while(|(full, tensor)| Some((full.strip_prefix(&self.node.name)?, tensor)));
-        let (_, tensor) = of_node.find(|(rest, _)| rest.strip_prefix('.') == Some(name))?;
-        Some(tensor.data.as_slice())
+        self.tensors.iter().find(|(of, _)| *of == name).map(|(_, data)| *data)
     }
 
     /// A row of a matrix that the model must have.

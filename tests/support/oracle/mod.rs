@@ -66,6 +66,7 @@ mod slice;
 mod slstm;
 mod softmax;
 mod sru;
+mod svdf;
 mod time_freq_lstm;
 mod ugrnn;
 
@@ -119,6 +120,7 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "slstm" => (slstm::step, slstm::state_len),
         "softmax" => (softmax::step, stateless),
         "sru" => (sru::step, sru::state_len),
+        "svdf" => (svdf::step, svdf::state_len),
         "time_freq_lstm" => (time_freq_lstm::step, bands::state_len),
         "ugrnn" => (ugrnn::step, ugrnn::state_len),
         other => panic!("the oracle has no cell {other:?}"),

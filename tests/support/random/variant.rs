@@ -180,6 +180,15 @@ impl Variant {
                 Self::new(kind, &[]).fit(Fit::heads),
                 Self::new(kind, &["preactivated"]).fit(Fit::heads).width(|_, units| 4 * units),
             ],
+            CellKind::Svdf => vec![
+                Self::new(kind, &[])
+                    .fit(|input, units| Fit { extents: vec![("memory", 3)], ..Fit::units(input, units) }),
+                Self::new(kind, &[]).fit(|_, units| Fit {
+                    hidden: 2 * units,
+                    output: units,
+                    extents: vec![("memory", 5)],
+                }),
+            ],
             CellKind::Sru => vec![
                 Self::new(kind, &[]).fit(Fit::elementwise),
                 Self::new(kind, &[]).fit(Fit::elementwise).param("highway_scale", 1.75),

@@ -4,7 +4,7 @@
 //! All builds are in the release profile, so that procedural macros and build scripts are compiled once for the checks
 //! and the tests.
 
-use crate::firmware::{self, cargo_in_workspace};
+use crate::firmware::{self, UPDATE, cargo_in_workspace};
 use crate::install::{self, BROWSER};
 use crate::shell::{self, cargo, root, run as run_command, step};
 use crate::{Failure, boards, c, circles, dependencies, package, public};
@@ -32,8 +32,10 @@ fn firmware_and_boards() -> Result<(), Failure> {
     for machine in firmware::MACHINES.iter().filter(|machine| ["m4", "rv32"].contains(&machine.core)) {
         let (target, kernels) = (machine.target, machine.kernels);
         let clippy =
-            ["clippy", "--release", "--locked", "--target", target, "--features", kernels, "--", "-D", "warnings"];
-        run_command(&format!("clippy of the firmware for {target}"), cargo_in_workspace(&clippy))?;
+            ["clippy", "--release", "--locked", "--target", target, "--features", kernels, "--features", UPDATE];
+        let mut clippy = cargo_in_workspace(&clippy);
+        clippy.args(["--", "-D", "warnings"]);
+        run_command(&format!("clippy of the firmware for {target}"), clippy)?;
     }
     firmware::build()?;
     boards::check()

@@ -71,7 +71,7 @@ const PROGRAMS: [(&str, bool, &[&str]); 11] = [
     // Without a network.
     ("bare", false, &["m4"]),
     // The smallest program.
-    ("hello_step", false, &[]),
+    ("hello_step", true, &[]),
     ("hello_integer", true, &[]),
     // The cell with the highest stack use.
     ("hello_gru", true, &[]),
@@ -88,7 +88,7 @@ const PROGRAMS: [(&str, bool, &[&str]); 11] = [
 ];
 /// Parses its image at run time.
 pub const ANY: &str = "hello_any";
-/// As [`ANY`], with verifier and updater.
+/// As [`ANY`], with verifier and updater, for which it has a feature of its own.
 pub const UPDATE: &str = "update";
 /// The model trained by `tidegate-gpu train`. One core for each kind of kernels runs it.
 const TRAINED: (&str, &[&str]) = ("kws_trained", &["m0plus", "m4", "m55", "rv32"]);
@@ -199,6 +199,9 @@ pub fn build_for(how: &[&str], programs: impl Iterator<Item = (&'static str, &'s
     }
     for ((target, kernels), programs) in commands {
         let mut build = cargo_in_workspace(&["build", "--locked", "--target", target, "--features", kernels]);
+        if programs.contains(UPDATE) {
+            build.args(["--features", UPDATE]);
+        }
         build.args(how).args(programs.iter().flat_map(|program| ["--bin", program]));
         shell::run(&format!("firmware for {target}"), build)?;
     }

@@ -38,6 +38,18 @@ pub fn neon() -> [Command; 2] {
     [test(&kernels), test(&["tidegate-tests", "--test", "fused"])]
 }
 
+/// The tests of `tidegate` with the library `micromath`. With debug assertions the activations are sampled, because testing all
+/// inputs takes minutes with this library.
+pub fn micromath() -> Command {
+    let test = ["test", "--release", "--locked", "--package", "tidegate", "--no-default-features"];
+    let mut command = cargo(".", &test);
+    command.args(["--features", "micromath", "--config", "profile.release.package.tidegate.debug-assertions=true"]);
+    // Full optimization would take longer than it saves.
+    command.args(["--config", "profile.release.package.tidegate.opt-level=1"]);
+    command.args(["--config", "profile.release.package.tidegate.codegen-units=16"]);
+    command
+}
+
 /// Tests that loop over so many numbers that they take a minute. They do not depend on the width of addresses.
 const OF_NUMBERS: [&str; 3] = ["::exp_of_zero", "::every_logarithm", "::every_magnitude"];
 

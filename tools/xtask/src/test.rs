@@ -37,10 +37,7 @@ pub fn run() -> Result<(), Failure> {
     let counted = shell::beside("icount", icount::build)?;
     let hosts = shell::beside("hosts", || {
         let mut total = Total::default();
-        // In the debug profile the activations are sampled. With this library, testing all inputs takes minutes.
-        let micromath =
-            ["test", "--package", "tidegate", "--locked", "--no-default-features", "--features", "micromath"];
-        let done = total.cargo_test("tests of the core with micromath", &micromath);
+        let done = total.cargo_tests("tests of the core with micromath", hosts::micromath());
         let done = done.and(total.hosts(RACE_SECONDS, true));
         (total, done)
     })?;
@@ -285,11 +282,6 @@ impl Total {
             Err(failure) => self.lacks("NEON under QEMU", &failure),
         }
         Ok(())
-    }
-
-    /// [`cargo_tests`](Self::cargo_tests) in the repository.
-    fn cargo_test(&mut self, what: &str, arguments: &[&str]) -> Result<(), Failure> {
-        self.cargo_tests(what, cargo(".", arguments))
     }
 
     /// Forwards cargo's output and adds up its results.

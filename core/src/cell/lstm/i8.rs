@@ -10,7 +10,7 @@
 //! Each gate has its own factors and shifts. The sums over x and over h are requantized separately, each quotient is
 //! rounded separately, and `sat` saturates to 16 bits.
 
-use crate::cell::i8::{Limits, factor, limit, multiplier, shift};
+use crate::cell::i8::{Limits, factor, limit, multiplier, saturated, shift};
 use crate::cell::prelude::*;
 use crate::fixed::{Multiplier, halved, sigmoid, tanh, tanh_of_gate};
 
@@ -88,11 +88,6 @@ impl Gate {
         let input = saturated(self.input.of(input));
         saturated(self.recurrent.of(recurrent).saturating_add(input.into()))
     }
-}
-
-/// Saturates to 16 bits.
-fn saturated(value: i32) -> i16 {
-    value.clamp(i16::MIN.into(), i16::MAX.into()) as i16
 }
 
 /// The product without its last `bits` fraction bits, rounded.

@@ -29,6 +29,7 @@ mod ports;
 mod rows;
 mod rows_in_time;
 mod schema;
+mod svdf;
 mod tensors;
 mod timeline;
 mod variables;

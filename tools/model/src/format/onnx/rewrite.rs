@@ -1,11 +1,12 @@
 //! Operators that exporters write out: a layer or RMS normalization, an exact GELU, a softplus with a threshold, and cells of an
-//! LSTM or a GRU as elementwise operators, in the graph and in the branches of its conditions. They become ONNX's own
-//! operators before the graph is read, so that states, time and integers are those of a layer.
+//! LSTM or a GRU as elementwise operators, in the graph and in the branches of its conditions; indices as floats. They
+//! become ONNX's own operators before the graph is read, so that states, time and integers are those of a layer.
 //!
 //! A pattern is replaced only if every part of it is found. Otherwise its operators are read as they are.
 
 mod gelu;
 mod gru;
+mod index;
 mod lstm;
 mod norm;
 mod recurrent;
@@ -15,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::graph::Attributes;
 use super::proto::{AttributeProto, GraphProto, NodeProto, ValueInfo, kind};
-use super::value::{MAX_RANK, Value, constant};
+use super::value::{MAX_RANK, Value, constant, elem};
 use crate::canonical::MAX_NODES;
 use crate::{budget::Budget, error::Result};
 
@@ -50,6 +51,9 @@ fn of_graph(
     let mut made = norm::found(&seen);
     made.extend(gelu::found(&seen));
     made.extend(softplus::found(&seen));
+    let (rows, indices) = index::found(&seen);
+    made.extend(rows);
+    let indices: HashSet<String> = indices.into_iter().map(str::to_owned).collect();
     let mut weights = Vec::new();
     // At most as many cells as a network may have nodes.
     let cells = graph.node.iter().filter_map(|node| match node.op_type.as_str() {
@@ -69,6 +73,11 @@ fn of_graph(
     made.dedup_by_key(|replaced| replaced.at);
     for Replaced { at, nodes } in made {
         graph.node.splice(at..=at, nodes);
+    }
+    for input in graph.input.iter_mut().filter(|input| indices.contains(&input.name)) {
+        if let Some(tensor) = input.of.as_mut().and_then(|of| of.tensor.as_mut()) {
+            tensor.elem_type = elem::INT64;
+        }
     }
     Ok(())
 }

@@ -1,8 +1,6 @@
 //! TFLite's quantization in the form that images of the numeric `i8` use: scales as a factor and a power of two, limits
 //! in 8 bits.
 
-use std::collections::BTreeMap;
-
 use tidegate::internals::activation::Activation;
 
 use crate::canonical::Integers;
@@ -145,7 +143,7 @@ impl Counted {
 
     #[must_use]
     pub fn rows(mut self, name: &str, rows: Vec<i32>) -> Self {
-        self.0.rows = BTreeMap::from([(name.to_owned(), rows)]);
+        self.0.rows.insert(name.to_owned(), rows);
         self
     }
 

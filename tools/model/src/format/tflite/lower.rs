@@ -324,6 +324,7 @@ impl<'a> Reader<'a> {
         }
         let value = match operator.op {
             LSTM => self.lstm(operator),
+            "SVDF" => self.svdf(operator),
             "FULLY_CONNECTED" => self.dense(operator),
             "CONV_2D" | "DEPTHWISE_CONV_2D" => self.conv(operator),
             "RESHAPE" | "SQUEEZE" | "EXPAND_DIMS" => self.reshape(operator),

@@ -275,7 +275,7 @@ impl Reader<'_> {
 }
 
 /// The single scale of integers whose zero point is 0.
-fn symmetric(quantization: Option<super::schema::Quantization>) -> Option<f32> {
+pub(super) fn symmetric(quantization: Option<super::schema::Quantization>) -> Option<f32> {
     match quantization {
         Some(of) if of.zero_points.iter().all(|&zero_point| zero_point == 0) => match *of.scales {
             [scale] => Some(scale),
