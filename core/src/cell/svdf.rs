@@ -6,11 +6,10 @@
 //! ```text
 //! s_M = F x
 //! y_u = act(b_u + Σ_f Σ_k T_fk s_kf)      f: the filters of unit u
-//! s_1 … s_M: the results of the last M steps
 //! ```
 //!
-//! Unit u has `hidden / output` filters, which are rows of F and T side by side. The number of filters of a unit is
-//! TFLite's `rank`. Results from before the first step are 0.
+//! s_1 to s_M are the results of the last M steps, the oldest first; those from before the first step are 0. A unit has
+//! `hidden / output` filters, which are rows of F and T side by side. TFLite calls this number `rank`.
 //!
 //! # Tensors
 //!
@@ -85,11 +84,6 @@ pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
     }
 }
 
-/// Number of filters of a unit.
-fn rank(node: &Node<'_>) -> usize {
-    node.hidden_size.checked_div(node.output_size).unwrap_or(0)
-}
-
 /// One step. `x` is `[input]`, `state` is `[memory, hidden]` (the oldest results first), `y` is `[output]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state, y, .. } = io;
@@ -100,7 +94,8 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
 
 /// Adds up the filters of each unit. `filtered` returns the sums of four filters. One copy serves all weights.
 fn summed(node: &Node<'_>, results: &[f32], y: &mut [f32], filtered: &dyn Fn(&[f32], usize) -> [f32; 4]) {
-    let (rank, activation) = (rank(node), node.activation(0));
+    let rank = node.hidden_size.checked_div(node.output_size).unwrap_or(0);
+    let activation = node.activation(0);
     for (y, bias) in y.chunks_mut(4).zip(node.vector(BIAS)) {
         copy(y, bias);
     }

@@ -7,7 +7,7 @@
 //!
 //! Each product is rounded twice, as in a [convolution](crate::cell::conv::i8), and `sat` saturates to 16 bits.
 
-use super::{RESULTS, STEPS, rank};
+use super::{RESULTS, STEPS};
 use crate::cell::i8::{Limits, factor, limit, multiplier, saturated, shift};
 use crate::cell::prelude::*;
 use crate::cell::window::shifted;
@@ -48,17 +48,18 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let (limits, memory) = (Limits::of(node, LEAST), node.extent(STEPS).max(1));
     let Some(blocks) = node.weights::<K>(FEATURE_WEIGHTS, node.input_size) else { return };
     let x = K::operand(x, node.input_size);
+    let results = state.get_mut(..node.dim(&RESULTS)).unwrap_or_default();
     // What moves from one filter to the end of the filter before it is overwritten there.
-    shifted(state, 1);
-    let mut newest = state.iter_mut().skip(memory - 1).step_by(memory);
+    shifted(results, 1);
+    let mut newest = results.iter_mut().skip(memory - 1).step_by(memory);
     for block in blocks {
         for (sum, newest) in K::dot([0; 4], block, x).into_iter().zip(newest.by_ref()) {
             *newest = saturated(feature.of(sum));
         }
     }
     // The filters of a unit are side by side.
-    let of_unit = (memory * rank(node)).max(1);
-    let filters = node.integers(TIME_WEIGHTS).chunks(of_unit).zip(state.chunks(of_unit));
+    let of_unit = node.dim(&RESULTS).checked_div(node.output_size).unwrap_or(0).max(1);
+    let filters = node.integers(TIME_WEIGHTS).chunks(of_unit).zip(results.chunks(of_unit));
     for ((y, &bias), (weights, results)) in y.iter_mut().zip(node.words(BIAS)).zip(filters) {
         let mut sum = bias;
         for (&weight, &result) in weights.iter().zip(results) {
