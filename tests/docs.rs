@@ -180,6 +180,9 @@ fn table() -> String {
                 count => proofs.push(format!("{source} ({count})")),
             }
         }
+        if Page::of(kind).section("Golden cases").contains("TFLite's interpreter") {
+            proofs.push("TFLite".to_owned());
+        }
         let proofs = if proofs.is_empty() { "the oracle only".to_owned() } else { proofs.join(", ") };
         let yes = |has: bool| if has { "yes" } else { "no" };
         let (integer, byte) = (yes(kind.integer_spec().is_some()), yes(kind.byte_spec().is_some()));

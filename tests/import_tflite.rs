@@ -378,15 +378,15 @@ fn filters_that_are_refused() -> impl Iterator<Item = (Vec<u8>, String)> {
     [
         (changed(&|at| at.field(at.options(0), 0), &0_i32.to_le_bytes()), "do not fit rank 0"),
         (changed(&|at| at.field(at.options(0), 0), &64_i32.to_le_bytes()), "do not fit rank 64"),
+        (changed(&|at| at.field(at.options(0), 1), &[3]), "attribute fused_activation_function is 3, not RELU"),
         (
-            changed(&|at| at.field(at.options(0), 1), &[3]),
-            "attribute fused_activation_function is 3 with zero point -128",
+            changed(&|at| at.counts(output(at), 3), &(-127_i64).to_le_bytes()),
+            "its output has the zero point -127, not -128",
         ),
-        (changed(&|at| at.counts(output(at), 3), &(-127_i64).to_le_bytes()), "is 1 with zero point -127"),
         (changed(&input(4, 1), &[9]), "its state is of int8, not int16"),
         (changed(&input(4, 5), &[0]), "its state is not a variable that starts at zero"),
         (changed(&zero_point(4), &[1]), "its state has no scale, or a zero point other than 0"),
-        (changed(&zero_point(2), &[1]), "its weights have a zero point other than 0, or several scales"),
+        (changed(&zero_point(2), &[1]), "its weights over time do not have a single scale with the zero point 0"),
         (changed(&input(2, 1), &[9]), "is of int8, not int16"),
     ]
     .map(|(bytes, reason)| (bytes, reason.to_owned()))
@@ -395,7 +395,7 @@ fn filters_that_are_refused() -> impl Iterator<Item = (Vec<u8>, String)> {
 
 /// The files are those of `tests/frameworks/tflite_graphs.py`.
 #[test]
-fn other_variables_and_factors_are_refused_by_name() {
+fn other_variables_factors_and_states_are_refused_by_name() {
     const ASSIGN: &str = "(op ASSIGN_VARIABLE): variable";
     const CALL: &str = "(op CALL_ONCE): it calls";
     const CONV: &str = "(op CONV_2D): its input";
@@ -413,6 +413,7 @@ fn other_variables_and_factors_are_refused_by_name() {
         ("gap", CONV, "has rows that do not follow each other"),
         ("doubled", "", "it would take more than 64 MiB of memory"),
         ("factor_of_rows", "(op MUL): ", "its inputs are [1, 4, 4] and [1, 4, 1]"),
+        ("filters_of_one_state", "(op SVDF): ", "its state is an input of the graph, or that of another operator"),
     ] {
         let text = import::line(&import(&file(&format!("refused_{name}"))).expect_err(name), 2048);
         assert!(text.contains(place) && text.contains(reason), "{name}: {text}");

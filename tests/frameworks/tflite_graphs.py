@@ -363,11 +363,11 @@ def dense_of(graph, x, units):
     return graph.operator("FULLY_CONNECTED", [x, weights, -1], [graph.value([1, units])], 4, options="FullyConnectedOptions")
 
 
-def filters_of(graph, x, rank, count=None, **options):
+def filters_of(graph, x, rank, count=None, steps=None, **options):
     """The scales spread the results over 16 bits and the outputs over 8."""
     rng, (_, features) = graph.rng, graph.shape(x)
     units, memory = (int(size) for size in rng.integers([2, 1], [11, 13]))
-    count, of_x = count or units * rank, graph.quantization(x)[0]
+    count, memory, of_x = count or units * rank, steps or memory, graph.quantization(x)[0]
     units = count // rank
     of_feature, of_time = (np.float32(scale) for scale in rng.uniform([0.002, 0.0001], [0.01, 0.001]))
     feature = graph.tensor([count, features], "i1", of_feature, 0, draw(rng, [count, features]).astype("i1"))
@@ -501,10 +501,22 @@ def factor_of_rows(rng):
     return graph.content(x, graph.operator("MUL", [matrix, gains], [graph.value([1, 4, 4])], options="MulOptions"))
 
 
+def filters_of_one_state(rng):
+    """Two layers of filters that keep their results in the same tensor."""
+    graph = Graph(rng)
+    x = graph.value([1, 8])
+    y = filters_of(graph, filters_of(graph, x, 1, 8, 4), 1, 8, 4)
+    first, second = graph.graph.operators
+    second.inputs[4] = first.inputs[4]
+    return graph.content(x, y)
+
+
 def refused(rng, fault):
     """A graph with one variable that is no ring buffer, or is not initialized as one, or another graph that is refused."""
     if fault == "factor_of_rows":
         return factor_of_rows(rng)
+    if fault == "filters_of_one_state":
+        return filters_of_one_state(rng)
     graph = Rings(rng, "old")
     x = graph.value([1, 1, 1, 4])
     seen = graph.ring(x, 3)
@@ -546,6 +558,7 @@ def refused(rng, fault):
 REFUSED = [
     "unassigned", "assigned_twice", "oldest_rows", "calls_itself", "calls_nothing", "uninitialized", "initial_value",
     "computed_initial_value", "state_of_a_cell", "gap", "doubled", "factor_of_rows",
+    "filters_of_one_state",
 ]
 
 # By name: function and its arguments.

@@ -37,7 +37,7 @@
 //!
 //! # Golden cases
 //!
-//! None of its own.
+//! None of its own. The files of filters in tests/frameworks/tflite have outputs of TFLite's interpreter.
 
 pub mod i8;
 
@@ -89,7 +89,9 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state, y, .. } = io;
     let results = state.get_mut(..node.dim(&RESULTS)).unwrap_or_default();
     product::<W>(node, FEATURE_WEIGHTS, x, shifted(results, node.hidden_size));
-    summed(node, results, y, &|results, block| filtered::<W>(node, TIME_WEIGHTS, results, (block, 1), [0.0; 4]));
+    summed(node, results, y, &|results, block| {
+        filtered::<W>(node, TIME_WEIGHTS, (results, node.hidden_size), (block, 1), [0.0; 4])
+    });
 }
 
 /// Adds up the filters of each unit. `filtered` returns the sums of four filters. One copy serves all weights.

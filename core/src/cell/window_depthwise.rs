@@ -87,7 +87,7 @@ pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
 pub(crate) fn step<W: Weight>(node: &Node<'_>, x: Option<&[f32]>, state: &mut [f32], y: &mut [f32]) -> Option<usize> {
     let (seen, activation) = (advanced(node, x?, state)?, node.activation(0));
     for (block, (&bias, y)) in node.vector(BIAS).iter().zip(y.chunks_mut(4)).enumerate() {
-        let sums = filtered::<W>(node, WEIGHTS, seen, (block, node.extent(MULTIPLIER)), bias);
+        let sums = filtered::<W>(node, WEIGHTS, (seen, node.input_size), (block, node.extent(MULTIPLIER)), bias);
         for (y, sum) in y.iter_mut().zip(sums) {
             *y = activation.apply(sum);
         }
@@ -95,18 +95,19 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, x: Option<&[f32]>, state: &mut [f
     Some(usize::MAX)
 }
 
-/// Adds to `sums` the products over time of the four filters of a block. Each channel of a row has `multiplier` filters.
+/// Adds to `sums` the products over time of the four filters of a block. A row has `size` channels, and each channel
+/// `multiplier` filters.
 #[inline(never)]
 pub(super) fn filtered<W: Weight>(
     node: &Node<'_>,
     weights: usize,
-    rows: &[f32],
+    (rows, size): (&[f32], usize),
     (block, multiplier): (usize, usize),
     mut sums: [f32; 4],
 ) -> [f32; 4] {
-    let taps = node.matrix::<W>(weights).blocks().nth(block).unwrap_or_default();
-    let size = rows.len().checked_div(taps.len()).unwrap_or(0);
-    for (weights, row) in taps.iter().zip(rows.chunks(size.max(1))) {
+    let rows = rows.chunks(size.max(1));
+    let taps = node.columns::<W>(weights).get(block.saturating_mul(rows.len())..).unwrap_or_default();
+    for (weights, row) in taps.iter().zip(rows) {
         for ((sum, weight), filter) in sums.iter_mut().zip(weights).zip(4 * block..) {
             let channel = filter.checked_div(multiplier).unwrap_or(0);
             *sum += weight.widen() * row.get(channel).copied().unwrap_or(0.0);

@@ -44,6 +44,7 @@ pub fn micromath() -> Command {
     let test = ["test", "--release", "--locked", "--package", "tidegate", "--no-default-features"];
     let mut command = cargo(".", &test);
     command.args(["--features", "micromath", "--config", "profile.release.package.tidegate.debug-assertions=true"]);
+    command.args(["--config", "profile.release.package.tidegate.overflow-checks=true"]);
     // Full optimization would take longer than it saves.
     command.args(["--config", "profile.release.package.tidegate.opt-level=1"]);
     command.args(["--config", "profile.release.package.tidegate.codegen-units=16"]);

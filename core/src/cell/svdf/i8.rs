@@ -49,7 +49,7 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let Some(blocks) = node.weights::<K>(FEATURE_WEIGHTS, node.input_size) else { return };
     let x = K::operand(x, node.input_size);
     let results = state.get_mut(..node.dim(&RESULTS)).unwrap_or_default();
-    // What moves from one filter to the end of the filter before it is overwritten there.
+    // The oldest result of a filter moves to the end of the filter before it, where the newest replaces it.
     shifted(results, 1);
     let mut newest = results.iter_mut().skip(memory - 1).step_by(memory);
     for block in blocks {

@@ -1,6 +1,7 @@
 //! Operators that exporters write out: a layer or RMS normalization, an exact GELU, a softplus with a threshold, and cells of an
-//! LSTM or a GRU as elementwise operators, in the graph and in the branches of its conditions; indices as floats. They
-//! become ONNX's own operators before the graph is read, so that states, time and integers are those of a layer.
+//! LSTM or a GRU as elementwise operators, in the graph and in the branches of its conditions. They become ONNX's own
+//! operators before the graph is read, so that states, time and integers are those of a layer. Inputs of floats that the
+//! graph itself uses as indices become integers.
 //!
 //! A pattern is replaced only if every part of it is found. Otherwise its operators are read as they are.
 
@@ -51,7 +52,8 @@ fn of_graph(
     let mut made = norm::found(&seen);
     made.extend(gelu::found(&seen));
     made.extend(softplus::found(&seen));
-    let (rows, indices) = index::found(&seen);
+    // A branch cannot change the type of an input.
+    let (rows, indices) = if number == 0 { index::found(&seen) } else { (Vec::new(), Vec::new()) };
     made.extend(rows);
     let indices: HashSet<String> = indices.into_iter().map(str::to_owned).collect();
     let mut weights = Vec::new();

@@ -90,6 +90,8 @@ pub struct Reader<'a> {
     pub budget: Budget,
     /// Tensors that are states of loops, which variables keep from call to call.
     pub carried: BTreeSet<usize>,
+    /// States of filters, which are kept from call to call too.
+    pub filters: BTreeSet<usize>,
     /// Values inside of layer normalizations.
     pub moments: BTreeMap<usize, Moment>,
     /// Zeros that convolutions add to the rows and columns of tensors, which their values lack.
@@ -135,7 +137,8 @@ impl<'a> Reader<'a> {
         network.fresh = true;
         let (values, windows, floats) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let (timeline, notes) = (Timeline::default(), Vec::new());
-        let (carried, called, cells) = (BTreeSet::new(), Vec::new(), Cells::default());
+        let (carried, filters) = (BTreeSet::new(), BTreeSet::new());
+        let (called, cells) = (Vec::new(), Cells::default());
         let (steps, whole, moments, folded) = (None, false, BTreeMap::new(), BTreeSet::new());
         Self {
             model,
@@ -148,6 +151,7 @@ impl<'a> Reader<'a> {
             whole,
             budget,
             carried,
+            filters,
             moments,
             padded: BTreeMap::new(),
             folded,
@@ -206,7 +210,9 @@ impl<'a> Reader<'a> {
             unsupported_if(self.in_windows, "a graph with windows over several layers of integers")?;
             return Ok(None);
         }
-        let Self { network, steps, whole, notes, carried, .. } = self;
+        let Self { network, steps, whole, notes, carried, filters, .. } = self;
+        let several = steps.is_some() && !filters.is_empty();
+        unsupported_if(several, "filters (SVDF), of which a call is a step, beside layers that read sequences,")?;
         let mut model = network.model(source.to_owned())?;
         if let (Some(frames), true) = (steps, whole) {
             let kept = "a loop that keeps its states from call to call, and layers that read whole windows,";

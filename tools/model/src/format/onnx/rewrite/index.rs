@@ -6,7 +6,7 @@
 //! Gather(table, Where(c < 0, c + rows, c))
 //! ```
 //!
-//! The rows of words are never counted from the end, so the `Gather` reads the input itself.
+//! The `Gather` reads the input itself, because the indices of words are whole numbers from 0.
 
 use super::{Replaced, Seen};
 use crate::format::onnx::graph::Attributes;
@@ -52,12 +52,13 @@ fn negative<'a>(seen: &Seen<'a>, name: &'a str) -> Option<&'a str> {
     (seen.number(zero)? == 0.0).then(|| uncast(seen, count))
 }
 
-/// The number that conversions other than those to booleans start from.
+/// The number that conversions start from, if its type holds each index.
 fn uncast<'a>(seen: &Seen<'a>, name: &'a str) -> &'a str {
     // The input as an integer, and this integer as a float for a comparison.
     const MOST: usize = 2;
     (0..MOST).fold(name, |name, _| {
-        let is_number = |to: i64| to != i64::from(elem::BOOL);
+        let is_number =
+            |to: i64| [elem::INT32, elem::INT64, elem::FLOAT, elem::DOUBLE].iter().any(|&of| to == i64::from(of));
         let cast = seen.made_by(name, "Cast");
         let cast = cast.filter(|cast| Attributes::of(cast).int("to", 0).is_ok_and(is_number));
         cast.and_then(|cast| cast.input.first()).map_or(name, String::as_str)
