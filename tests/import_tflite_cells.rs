@@ -1,5 +1,6 @@
 //! TFLite files whose recurrent layers a converter has taken apart: loops over time, single operators with states as
-//! ports, and integer weights beside floats. The files are those of `tests/frameworks/tflite_cells.py`.
+//! ports, and integer weights beside floats. The files are those of `tests/frameworks/tflite_cells.py` and
+//! `tflite_torch.py`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,7 +74,7 @@ fn far_from_recorded(name: &str, model: &Canonical) -> f32 {
 #[test]
 fn layers_that_are_taken_apart_are_within_1e_6_of_the_interpreter() {
     let mut most = 0.0_f32;
-    let all = ["float_while", "float_ports", "float_pools", "float_layer_norm", "float_two_inputs"].map(names).concat();
+    let all = ["float_while", "float_ports", "float_pools", "float_layer_norm", "float_two_inputs", "float_torch"].map(names).concat();
     for name in &all {
         let far = far_from_recorded(name, &imported(name).model);
         assert!(far <= TOLERANCE, "{name}: {far:e}");
@@ -93,6 +94,10 @@ fn layers_that_are_taken_apart_become_cells() {
         ("float_while_one_step", "lstm dense"),
         ("float_ports_lstm", "lstm dense"),
         ("float_ports_gru", "gru gru dense"),
+        ("float_ports_torch_lstm", "lstm dense"),
+        ("float_ports_torch_gru", "gru dense"),
+        ("float_ports_torch_stacked", "lstm gru dense"),
+        ("float_ports_torch_layer", "gru dense activation"),
         ("float_ports_mask", "lstm lstm dense activation"),
         ("float_layer_norm", "layer_norm elman"),
     ] {

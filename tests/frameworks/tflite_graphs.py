@@ -315,6 +315,18 @@ def part_of_rows(rng, floats=False):
     return graph.content(x, graph.curve(z, "TANH", 1 / 128, 0)), inputs.astype("f4") / 64 if floats else inputs
 
 
+def transposed(rng):
+    """Some rows of a transposed matrix, and their mean."""
+    graph = Graph(rng)
+    x = graph.value([1, 6, 4])
+    y, z = (graph.tensor(shape, "i1", *graph.quantization(x)) for shape in ([1, 4, 6], [1, 2, 6]))
+    graph.operator("TRANSPOSE", [x, graph.constant([0, 2, 1])], [y], 2, options="TransposeOptions")
+    graph.operator("SLICE", [y, graph.constant([0, 1, 0]), graph.constant([1, 2, -1])], [z], 2, options="SliceOptions")
+    means = graph.value([1, 6])
+    graph.operator("MEAN", [z, graph.constant([1])], [means], 2, options="ReducerOptions", keepDims=False)
+    return graph.content(x, means), draw(rng, [8, 1, 24])
+
+
 def padded(rng, behind, floats=False):
     """An image with zeros around it, and a layer that reads it."""
     graph = Graph(rng, floats)
@@ -604,6 +616,7 @@ SAMPLE = [
     ("integer_filters", filters, dict(rank=1)),
     ("integer_filters_of_rank_2", filters, dict(rank=2)),
     ("float_filters", filters, dict(rank=3, floats=True)),
+    ("integer_transpose", transposed, {}),
 ]
 
 

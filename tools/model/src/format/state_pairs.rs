@@ -82,6 +82,16 @@ pub(super) fn by_option(
     Ok(pairs)
 }
 
+/// Pairs of an input and an output of the same shape and number, as LiteRT's converter for PyTorch names them: `args_1` and
+/// `output_1`. They may be states, but need not.
+pub(super) fn numbered(inputs: &[Port], outputs: &[Port]) -> Vec<(usize, usize)> {
+    let output = |input: &Port| {
+        let number = input.name.strip_prefix("args_").filter(|_| input.is_free)?;
+        outputs.iter().position(|of| of.name.strip_prefix("output_") == Some(number) && of.shape == input.shape)
+    };
+    inputs.iter().enumerate().filter_map(|(number, input)| Some((number, output(input)?))).collect()
+}
+
 /// The only one of `outputs` with a name like that of an input.
 pub(super) fn alike<'a>(input: &str, outputs: impl Iterator<Item = &'a str>) -> Option<usize> {
     let input = stem(input);

@@ -232,6 +232,16 @@ fn split<const N: usize>(arena: &mut Arena, gates: [(Sum, Option<Id>); N], hidde
 fn gru(arena: &mut Arena, value: Id) -> Option<Found> {
     let is_sum = |expr: &Expr| matches!(expr, Expr::Add(..));
     for [kept, rest] in pair(arena, value, false)? {
+        // n + z (h - n), as PyTorch computes it.
+        for [update, difference] in pair(arena, kept, true).into_iter().flatten() {
+            let minus = Expr::Affine(rest, (-1.0_f32).to_bits(), 0.0_f32.to_bits());
+            let of = pair(arena, difference, false).into_iter().flatten().find(|[_, of]| *arena.expr(*of) == minus);
+            let Some([hidden, _]) = of.filter(|[hidden, _]| precedes(arena, *hidden, value, is_sum)) else { continue };
+            if let Some(u) = gate(arena, update) {
+                let (cell, x) = gru_gates(arena, u, rest, hidden)?;
+                return Some(Found { cell, x, hidden, state: None });
+            }
+        }
         let (Some(kept), Some(rest)) = (pair(arena, kept, true), pair(arena, rest, true)) else { continue };
         for [update, hidden] in kept {
             if !precedes(arena, hidden, value, is_sum) {

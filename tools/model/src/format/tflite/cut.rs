@@ -44,3 +44,15 @@ pub(super) fn cuts(operator: &Operator<'_>, dims: &[usize], lists: &[Vec<i64>]) 
     };
     dims.iter().enumerate().map(cut).collect()
 }
+
+/// The part of each dimension that a `SLICE` selects. `lists` are its begin and its sizes, where -1 is all that follows.
+pub(super) fn parts(dims: &[usize], lists: &[Vec<i64>]) -> Result<Vec<Cut>, Trouble> {
+    let misfit = lists.iter().any(|list| list.len() != dims.len());
+    fail_if(misfit, "its begin or its size has no number for each dimension of its input")?;
+    let [begin, size] = lists else { return Err("its begin or its size is missing".into()) };
+    let cut = |((&first, &size), &dim): ((&i64, &i64), &usize)| {
+        let behind = if size == -1 { dim as i64 } else { first.saturating_add(size) };
+        Cut { first, behind, shrinks: false }
+    };
+    Ok(begin.iter().zip(size).zip(dims).map(cut).collect())
+}

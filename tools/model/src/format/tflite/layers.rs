@@ -2,7 +2,7 @@
 
 use tidegate::internals::{activation::Activation, cell::CellKind};
 
-use super::cut::{Cut, cuts};
+use super::cut::{Cut, cuts, parts};
 use super::hard_swish;
 use super::integers::{Counted, Counts, LIMITS, Multiplier, leaky_relu, limits, table};
 use super::lower::{Along, Reader, Refused, Trouble, Value};
@@ -109,7 +109,11 @@ impl Reader<'_> {
         });
         let order = order.ok_or("its perm is not a permutation of its input's dimensions")?;
         let moves = !order.iter().copied().filter(|&axis| x.shape[axis] != 1).is_sorted();
-        fail_if(moves, "it moves elements, which is not supported")?;
+        if moves {
+            let steps = matches!(x.along, Along::Stream(_)) || x.reversed;
+            fail_if(steps, "it moves the elements of several steps, which is not supported")?;
+            return self.reordered(x, &order);
+        }
         let shape: Vec<usize> = order.iter().map(|&axis| x.shape[axis]).collect();
         let moved = |axis: usize| order.iter().position(|&from| from == axis).unwrap_or(axis);
         Ok(Value { shape, along: x.along.moved(moved), ..x })
@@ -129,11 +133,13 @@ impl Reader<'_> {
         Ok(Value { reversed: !x.reversed, ..x })
     }
 
-    /// The part of each dimension that a `STRIDED_SLICE` of a tensor of this shape selects.
+    /// The part of each dimension that a slice of a tensor of this shape selects.
     pub(super) fn cuts(&mut self, operator: &Operator<'_>, dims: &[usize]) -> Result<Vec<Cut>, Trouble> {
         let mut list = |index| Ok(self.integers(operator, index, Type::I32)?.map(|(_, values, _)| values));
-        let lists: Result<Vec<_>, Trouble> = (1..4).map(&mut list).collect();
-        cuts(operator, dims, &lists?.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>())
+        let last = if operator.op == "SLICE" { 2 } else { 3 };
+        let lists: Result<Vec<_>, Trouble> = (1..=last).map(&mut list).collect();
+        let lists: Vec<Vec<i64>> = lists?.into_iter().map(Option::unwrap_or_default).collect();
+        if operator.op == "SLICE" { parts(dims, &lists) } else { cuts(operator, dims, &lists) }
     }
 
     /// Slices that keep the last step, all steps, or a part of one dimension.

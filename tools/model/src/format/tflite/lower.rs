@@ -339,7 +339,7 @@ impl<'a> Reader<'a> {
             "MEAN" | "REDUCE_MAX" => self.reduction(operator),
             "TRANSPOSE" => self.transpose(operator),
             "REVERSE_V2" => self.reverse(operator),
-            "STRIDED_SLICE" => self.strided_slice(operator),
+            "STRIDED_SLICE" | "SLICE" => self.strided_slice(operator),
             "CONCATENATION" => self.concatenation(operator),
             "SOFTMAX" => self.softmax(operator),
             "QUANTIZE" => self.quantize(operator),

@@ -17,10 +17,17 @@ impl Reader<'_> {
             return Ok(None);
         }
         let &[Some(output)] = operator.outputs.as_slice() else { return Ok(None) };
+        if matches!(operator.op, "RESHAPE" | "SQUEEZE" | "EXPAND_DIMS")
+            && let Some(moment) = self.moments.get(&self.input_number(operator, 0)?)
+        {
+            self.moments.insert(output, moment.clone());
+            return Ok(Some(Vec::new()));
+        }
+        self.are_of_the_same_steps(operator)?;
         let a = self.operand(operator, 0)?;
         if operator.op == "MEAN" {
-            let rank = self.shape_of(self.input_number(operator, 0)?)?.len();
-            fail_if(!self.is_over_features(operator, rank)?, "it is not the mean of the features of a step")?;
+            let shape = self.input_shape(operator)?;
+            fail_if(!self.is_over_features(operator, &shape)?, "it is not the mean of the features of a step")?;
         }
         let b =
             if operator.op == "MEAN" || operator.inputs.len() < 2 { None } else { Some(self.operand(operator, 1)?) };
@@ -53,6 +60,21 @@ impl Reader<'_> {
         Ok(Some(vec![(output, Value { source, ..x })]))
     }
 
+    /// Refuses two computed operands unless each number of one is for the same step of the other.
+    fn are_of_the_same_steps(&mut self, operator: &Operator<'_>) -> Result<(), Trouble> {
+        let &[Some(a), Some(b)] = operator.inputs.as_slice() else { return Ok(()) };
+        if [a, b].into_iter().any(|number| self.is_constant(Some(self.behind(number)))) {
+            return Ok(());
+        }
+        let (a, b) = (self.shape_of(a)?, self.shape_of(b)?);
+        let single = |shape: &[usize]| shape.iter().all(|&dim| dim == 1);
+        let alike = a == b || single(&a) || single(&b) || {
+            let steps = |shape: &[usize]| shape.split_last().map_or(Vec::new(), |(_, steps)| steps.to_vec());
+            steps(&a) == steps(&b) && (a.last() == Some(&1) || b.last() == Some(&1))
+        };
+        Ok(fail_if(!alike, format_args!("its inputs are {a:?} and {b:?}, which is no layer normalization"))?)
+    }
+
     /// Refuses a normalized value of another shape.
     fn has_shape_of(&self, output: usize, x: &Value) -> Result<(), Trouble> {
         let found = self.shape_of(output)?;
@@ -67,15 +89,22 @@ impl Reader<'_> {
         let Some(x) = self.port(operator, 0).and_then(|number| self.values.get(&number).cloned()) else {
             return Ok(false);
         };
-        let over = self.is_over_features(operator, x.shape.len())?;
+        let over = self.is_over_features(operator, &x.shape)?;
         Ok(over && x.counts.is_none() && x.shape.last() == Some(&x.features()))
     }
 
-    /// Whether a `MEAN` of a tensor of `rank` dimensions is along the last, which it keeps.
-    fn is_over_features(&mut self, operator: &Operator<'_>, rank: usize) -> Result<bool, Trouble> {
+    /// Whether a `MEAN` of a tensor of this shape is along the last dimension, and perhaps along others of 1.
+    fn is_over_features(&mut self, operator: &Operator<'_>, shape: &[usize]) -> Result<bool, Trouble> {
         let axes = self.integers(operator, 1, Type::I32)?.map(|(_, axes, _)| axes).unwrap_or_default();
-        let over = axes == [rank.saturating_sub(1) as i64] || axes == [-1];
-        Ok(over && operator.option("keep_dims", 0_u8)? != 0)
+        let dims = |axis: &i64| {
+            let rank = shape.len() as i64;
+            usize::try_from(if *axis < 0 { axis.saturating_add(rank) } else { *axis })
+                .ok()
+                .filter(|&at| at < shape.len())
+        };
+        let axes: Option<Vec<usize>> = axes.iter().map(dims).collect();
+        let last = shape.len().saturating_sub(1);
+        Ok(axes.is_some_and(|axes| axes.contains(&last) && axes.iter().all(|&at| at == last || shape[at] == 1)))
     }
 
     fn operand(&mut self, operator: &Operator<'_>, index: usize) -> Result<Operand, Trouble> {

@@ -72,10 +72,34 @@ impl Reader<'_> {
             index = index.into_iter().flat_map(places).collect();
         }
         // An index behind the row is a zero.
-        let data: Vec<f32> = index.into_iter().map(|at| at.unwrap_or(size) as f32).collect();
-        let layer = Layer::new(CellKind::Gather, size, padded).extent("rows", 1);
-        let layer = layer.tensor("index", Tensor { shape: vec![padded], data });
+        let index = index.into_iter().map(|at| at.unwrap_or(size) as f32).collect();
+        Ok(self.gathered(x, index, shape))
+    }
+
+    /// A value with its dimensions in another order. All of its elements are available at once.
+    pub(super) fn reordered(&mut self, x: Value, order: &[usize]) -> Refused {
+        let x = self.flat(x);
+        let size = x.features();
+        fail_if(size > MOST, format_args!("its input has {size} elements; at most {MOST} are supported"))?;
+        self.take_numbers(size, INDEX)?;
+        let mut strides = vec![1; x.shape.len()];
+        for axis in (1..strides.len()).rev() {
+            strides[axis - 1] = strides[axis] * x.shape[axis];
+        }
+        let mut index = vec![0];
+        for &axis in order {
+            let along = |at: usize| (0..x.shape[axis]).map(move |k| (k, at));
+            index = index.into_iter().flat_map(along).map(|(k, at)| at + k * strides[axis]).collect();
+        }
+        let shape = order.iter().map(|&axis| x.shape[axis]).collect();
+        Ok(self.gathered(x, index.into_iter().map(|at| at as f32).collect(), shape))
+    }
+
+    /// The elements of a value at these positions.
+    fn gathered(&mut self, x: Value, index: Vec<f32>, shape: Vec<usize>) -> Value {
+        let layer = Layer::new(CellKind::Gather, x.features(), index.len()).extent("rows", 1);
+        let layer = layer.tensor("index", Tensor { shape: vec![index.len()], data: index });
         let source = self.network.add(layer, &[&x.source]);
-        Ok(Value { source, shape, ..x })
+        Value { source, shape, ..x }
     }
 }

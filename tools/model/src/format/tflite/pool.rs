@@ -45,6 +45,14 @@ impl Reader<'_> {
         let mut over: Vec<i64> =
             axes.iter().map(|&axis| if axis < 0 { axis.saturating_add(rank) } else { axis }).collect();
         over.sort_unstable();
+        let channels_first = rank > 2 && over.iter().copied().eq(2..rank) && x.shape[1] > 1;
+        let x = if channels_first {
+            let order: Vec<usize> = [0].into_iter().chain(2..x.shape.len()).chain([1]).collect();
+            over = (1..rank - 1).collect();
+            self.reordered(x, &order)?
+        } else {
+            x
+        };
         let (1 | 2, [1, inner @ .., channels]) = (over.len(), x.shape.as_slice()) else {
             return Err(format!("it goes over {axes:?} of {:?}, which is not supported", x.shape).into());
         };

@@ -66,7 +66,9 @@ impl Reader<'_> {
         let alike = state_pairs::pairs(&inputs, &outputs, named, |_, _| false)?.len();
         let (alike, alone) = all.split_at(alike.min(all.len()));
         let alone = alone.iter().map(std::slice::from_ref);
-        for candidates in std::iter::once(&alike[pairs.len()..]).chain(alone) {
+        let mut numbered = tensors(&state_pairs::numbered(&inputs, &outputs));
+        numbered.retain(|(input, _)| !all.iter().any(|pair| pair.0 == *input));
+        for candidates in std::iter::once(&alike[pairs.len()..]).chain(alone).chain([numbered.as_slice()]) {
             let more = [pairs.as_slice(), candidates].concat();
             let found = self.cells(&more, &places)?;
             pairs.extend(candidates.iter().filter(|pair| carried(&found, pair.0, true)));
