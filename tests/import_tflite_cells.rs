@@ -74,7 +74,9 @@ fn far_from_recorded(name: &str, model: &Canonical) -> f32 {
 #[test]
 fn layers_that_are_taken_apart_are_within_1e_6_of_the_interpreter() {
     let mut most = 0.0_f32;
-    let all = ["float_while", "float_ports", "float_pools", "float_layer_norm", "float_two_inputs", "float_torch"].map(names).concat();
+    let all = ["float_while", "float_ports", "float_pools", "float_layer_norm", "float_two_inputs", "float_torch"]
+        .map(names)
+        .concat();
     for name in &all {
         let far = far_from_recorded(name, &imported(name).model);
         assert!(far <= TOLERANCE, "{name}: {far:e}");

@@ -19,7 +19,7 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from attributes_file import write
 from attributes_tflite_graphs import (
-    activation, by_constant, concatenation, depthwise, filters, maximum, mean, of_floats, of_two, one, pad, pool, variables, with_options)
+    activation, by_constant, concatenation, depthwise, filters, maximum, mean, of_floats, of_two, one, pad, part, pool, variables, with_options)
 from tflite_graphs import Graph, Rings
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tflite")
@@ -83,6 +83,7 @@ GRAPHS = [
     ("GELU", "", of_floats, dict(approximate=[True])),
     ("REDUCE_MAX", "", maximum, dict(keepDims=[True])),
     ("SVDF", "", filters, dict(rank=[2], fusedActivationFunction=[0, 2, 3, 4, 5], asymmetricQuantizeInputs=[True])),
+    ("SLICE", "", part, {}),
 ]
 CALLS = 8
 

@@ -164,3 +164,10 @@ def filters(graph, name, rank=1, **options):
     """Eight filters over time."""
     x = graph.value([1, 5], 5, SCALE)
     return graph.content(x, filters_of(graph, x, rank, 8, **options))
+
+
+def part(graph, name):
+    """Two of four rows."""
+    x, y = graph.value([1, 4, 5], 5, SCALE), graph.value([1, 2, 5], 5, SCALE)
+    graph.operator(name, [x, graph.constant([0, 1, 0]), graph.constant([1, 2, -1])], [y], 2, options="SliceOptions")
+    return graph.content(x, y)
