@@ -100,6 +100,7 @@ fn layers_that_are_taken_apart_become_cells() {
         ("float_ports_torch_gru", "gru dense"),
         ("float_ports_torch_stacked", "lstm gru dense"),
         ("float_ports_torch_layer", "gru dense activation"),
+        ("float_ports_torch_alike", "gru dense"),
         ("float_ports_mask", "lstm lstm dense activation"),
         ("float_layer_norm", "layer_norm elman"),
     ] {

@@ -29,9 +29,9 @@ SEQUENCES, STEPS, FEATURES, UNITS = 3, 8, 3, 4
 class Cells(nn.Module):
     """Cells of one step, and a dense layer."""
 
-    def __init__(self, *cells):
+    def __init__(self, *cells, outputs=2):
         super().__init__()
-        self.cells, self.dense = nn.ModuleList(cells), nn.Linear(UNITS, 2)
+        self.cells, self.dense = nn.ModuleList(cells), nn.Linear(UNITS, outputs)
 
     def forward(self, x, *states):
         states, after = list(states), []
@@ -80,6 +80,8 @@ def cases():
         float_ports_torch_layer=(Layer(), [[1, 1, FEATURES], [1, 1, UNITS]]),
         float_torch_conv=(conv(), [[1, FEATURES, 12]]),
         float_torch_norm=(norm(), [[1, 5]]),
+        # All ports have one shape.
+        float_ports_torch_alike=(Cells(nn.GRUCell(UNITS, UNITS), outputs=UNITS), [state, state]),
     )
 
 

@@ -106,7 +106,7 @@ pub struct Reader<'a> {
     in_windows: bool,
     /// Whether any weights are integers beside float activations.
     pub hybrid: bool,
-    notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// The value of an operator, or an error that does not name the operator yet.

@@ -40,6 +40,13 @@ pub struct Moment {
 }
 
 impl Moment {
+    /// Whether it is one number for each step.
+    pub fn is_of_a_step(&self) -> bool {
+        let single = |of: &Option<Vec<f32>>| of.as_ref().is_none_or(|data| data.len() == 1);
+        let whole = matches!(self.part, Part::Centered | Part::Squared | Part::Scaled);
+        !whole && single(&self.gain) && single(&self.bias)
+    }
+
     fn of(&self, part: Part) -> Self {
         Self { part, ..self.clone() }
     }

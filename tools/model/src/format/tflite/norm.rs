@@ -18,9 +18,14 @@ impl Reader<'_> {
         }
         let &[Some(output)] = operator.outputs.as_slice() else { return Ok(None) };
         if matches!(operator.op, "RESHAPE" | "SQUEEZE" | "EXPAND_DIMS")
-            && let Some(moment) = self.moments.get(&self.input_number(operator, 0)?)
+            && let Some(moment) = self.moments.get(&self.input_number(operator, 0)?).cloned()
         {
-            self.moments.insert(output, moment.clone());
+            let count = |shape: Vec<usize>| shape.into_iter().product::<usize>();
+            let of_x = self.shape_of(moment.x)?;
+            let steps = of_x.split_last().map_or(1, |(_, steps)| steps.iter().product());
+            let fits = moment.is_of_a_step() && count(self.input_shape(operator)?) == steps;
+            fail_if(!(fits && count(self.shape_of(output)?) == steps), "it changes a value inside of a normalization")?;
+            self.moments.insert(output, moment);
             return Ok(Some(Vec::new()));
         }
         self.are_of_the_same_steps(operator)?;
@@ -63,8 +68,19 @@ impl Reader<'_> {
     /// Refuses two computed operands unless each number of one is for the same step of the other.
     fn are_of_the_same_steps(&mut self, operator: &Operator<'_>) -> Result<(), Trouble> {
         let &[Some(a), Some(b)] = operator.inputs.as_slice() else { return Ok(()) };
-        if [a, b].into_iter().any(|number| self.is_constant(Some(self.behind(number)))) {
-            return Ok(());
+        for [constant, other] in [[a, b], [b, a]] {
+            let constant = self.behind(constant);
+            if !self.is_constant(Some(constant)) {
+                continue;
+            }
+            // A constant for each feature needs the features, or a dimension of 1 in their place.
+            let Some(x) = self.moments.get(&other).map(|moment| moment.x) else { return Ok(()) };
+            let (shape, number) = (self.shape_of(other)?, self.shape_of(constant)?.iter().product::<usize>());
+            let fits = number == 1
+                || shape.iter().all(|&dim| dim == 1)
+                || shape.last() == Some(&1)
+                || shape == self.shape_of(x)?;
+            return Ok(fail_if(!fits, format_args!("its inputs are {shape:?} and {number} numbers"))?);
         }
         let (a, b) = (self.shape_of(a)?, self.shape_of(b)?);
         let single = |shape: &[usize]| shape.iter().all(|&dim| dim == 1);

@@ -81,6 +81,8 @@ impl Reader<'_> {
         let x = self.flat(x);
         let size = x.features();
         fail_if(size > MOST, format_args!("its input has {size} elements; at most {MOST} are supported"))?;
+        let all = x.shape.iter().try_fold(1_usize, |all, &dim| all.checked_mul(dim));
+        fail_if(all != Some(size), format_args!("its input is {:?}, but has {size} elements a step", x.shape))?;
         self.take_numbers(size, INDEX)?;
         let mut strides = vec![1; x.shape.len()];
         for axis in (1..strides.len()).rev() {

@@ -54,7 +54,10 @@ impl Reader<'_> {
             pairs.iter().map(|&(input, output)| (main.inputs[input], main.outputs[output])).collect()
         };
         let (mut pairs, all) = (tensors(&sure), tensors(&all));
-        err_if(all.len() > MOST, || unsupported(format!("a graph of more than {MOST} states as ports")))?;
+        let mut numbered = tensors(&state_pairs::numbered(&inputs, &outputs));
+        numbered.retain(|(input, output)| !all.iter().any(|pair| pair.0 == *input || pair.1 == *output));
+        let states = all.len() + numbered.len();
+        err_if(states > MOST, || unsupported(format!("a graph of more than {MOST} states as ports")))?;
         let carried = |found: &BTreeMap<usize, Found>, input: usize, gated: bool| {
             let size = main.tensors[input].shape().map_or(0, |shape| shape.iter().product());
             let carries = found.values().filter(|of| of.is_gated || !gated).flat_map(|of| &of.carries);
@@ -66,10 +69,12 @@ impl Reader<'_> {
         let alike = state_pairs::pairs(&inputs, &outputs, named, |_, _| false)?.len();
         let (alike, alone) = all.split_at(alike.min(all.len()));
         let alone = alone.iter().map(std::slice::from_ref);
-        let mut numbered = tensors(&state_pairs::numbered(&inputs, &outputs));
-        numbered.retain(|(input, _)| !all.iter().any(|pair| pair.0 == *input));
-        for candidates in std::iter::once(&alike[pairs.len()..]).chain(alone).chain([numbered.as_slice()]) {
-            let more = [pairs.as_slice(), candidates].concat();
+        // The first port is often not a state, although its output has its shape.
+        let later = numbered.get(1..).unwrap_or_default();
+        for candidates in std::iter::once(&alike[pairs.len()..]).chain(alone).chain([numbered.as_slice(), later]) {
+            let open = candidates.iter().filter(|pair| !pairs.contains(pair)).copied();
+            let candidates: Vec<(usize, usize)> = open.collect();
+            let more = [pairs.as_slice(), &candidates].concat();
             let found = self.cells(&more, &places)?;
             pairs.extend(candidates.iter().filter(|pair| carried(&found, pair.0, true)));
         }
@@ -84,6 +89,18 @@ impl Reader<'_> {
                 found: format!("no known recurrent cell carries the state {input:?} to {output:?}"),
                 advice: "export the states of LSTM, GRU or simple recurrent layers, each as a port or a slice of one",
             });
+        }
+        let named = |number: usize| main.tensors[number].name().unwrap_or_default();
+        let left: Vec<String> = numbered
+            .iter()
+            .filter(|pair| !pairs.contains(pair) && pair.0 != main.inputs[0])
+            .map(|&(input, output)| format!("{:?} and {:?}", named(input), named(output)))
+            .collect();
+        if !left.is_empty() {
+            self.notes.push(format!(
+                "{} remain ports of the image, because no known cell carries them; if they are states, --state names them",
+                left.join(", ")
+            ));
         }
         let free = |input: usize| !pairs.iter().any(|pair| pair.0 == main.inputs[input]);
         let open = |output: usize| !pairs.iter().any(|pair| pair.1 == main.outputs[output]);
