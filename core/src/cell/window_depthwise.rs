@@ -105,9 +105,9 @@ pub(super) fn filtered<W: Weight>(
     (block, multiplier): (usize, usize),
     mut sums: [f32; 4],
 ) -> [f32; 4] {
-    let rows = rows.chunks(size.max(1));
-    let taps = node.columns::<W>(weights).get(block.saturating_mul(rows.len())..).unwrap_or_default();
-    for (weights, row) in taps.iter().zip(rows) {
+    let steps = rows.len().checked_div(size).unwrap_or(0);
+    let taps = node.columns::<W>(weights).get(block.saturating_mul(steps)..).unwrap_or_default();
+    for (weights, row) in taps.iter().zip(rows.chunks(size.max(1))) {
         for ((sum, weight), filter) in sums.iter_mut().zip(weights).zip(4 * block..) {
             let channel = filter.checked_div(multiplier).unwrap_or(0);
             *sum += weight.widen() * row.get(channel).copied().unwrap_or(0.0);

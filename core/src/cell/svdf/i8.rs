@@ -51,10 +51,12 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let results = state.get_mut(..node.dim(&RESULTS)).unwrap_or_default();
     // The oldest result of a filter moves to the end of the filter before it, where the newest replaces it.
     shifted(results, 1);
-    let mut newest = results.iter_mut().skip(memory - 1).step_by(memory);
+    let mut filters = results.chunks_mut(memory);
     for block in blocks {
-        for (sum, newest) in K::dot([0; 4], block, x).into_iter().zip(newest.by_ref()) {
-            *newest = saturated(feature.of(sum));
+        for (sum, results) in K::dot([0; 4], block, x).into_iter().zip(filters.by_ref()) {
+            if let Some(newest) = results.last_mut() {
+                *newest = saturated(feature.of(sum));
+            }
         }
     }
     // The filters of a unit are side by side.
