@@ -10,7 +10,6 @@
 use super::{RESULTS, STEPS};
 use crate::cell::i8::{Limits, factor, limit, multiplier, saturated, shift};
 use crate::cell::prelude::*;
-use crate::cell::window::shifted;
 
 const NUMBERS: &[NumberSpec] = &[
     factor("feature_factor"),
@@ -49,13 +48,13 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let Some(blocks) = node.weights::<K>(FEATURE_WEIGHTS, node.input_size) else { return };
     let x = K::operand(x, node.input_size);
     let results = state.get_mut(..node.dim(&RESULTS)).unwrap_or_default();
-    // The oldest result of a filter moves to the end of the filter before it, where the newest replaces it.
-    shifted(results, 1);
     let mut filters = results.chunks_mut(memory);
     for block in blocks {
         for (sum, results) in K::dot([0; 4], block, x).into_iter().zip(filters.by_ref()) {
-            if let Some(newest) = results.last_mut() {
-                *newest = saturated(feature.of(sum));
+            // Each result moves to the place of the one before it.
+            let mut moved = saturated(feature.of(sum));
+            for result in results.iter_mut().rev() {
+                core::mem::swap(result, &mut moved);
             }
         }
     }
