@@ -48,9 +48,9 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let Some(blocks) = node.weights::<K>(FEATURE_WEIGHTS, node.input_size) else { return };
     let x = K::operand(x, node.input_size);
     let results = state.get_mut(..node.dim(&RESULTS)).unwrap_or_default();
-    let mut filters = results.chunks_mut(memory);
-    for block in blocks {
-        for (sum, results) in K::dot([0; 4], block, x).into_iter().zip(filters.by_ref()) {
+    // The blocks go on behind the matrix, so the results end the loop.
+    for (results, block) in results.chunks_mut(memory.saturating_mul(4).max(1)).zip(blocks) {
+        for (results, sum) in results.chunks_mut(memory).zip(K::dot([0; 4], block, x)) {
             // Each result moves to the place of the one before it.
             let mut moved = saturated(feature.of(sum));
             for result in results.iter_mut().rev() {
