@@ -74,16 +74,24 @@ fn far_from_recorded(name: &str, model: &Canonical) -> f32 {
 #[test]
 fn layers_that_are_taken_apart_are_within_1e_6_of_the_interpreter() {
     let mut most = 0.0_f32;
-    let all = ["float_while", "float_ports", "float_pools", "float_layer_norm", "float_two_inputs", "float_torch"]
-        .map(names)
-        .concat();
+    let all = [
+        "float_while",
+        "float_unrolled",
+        "float_ports",
+        "float_pools",
+        "float_layer_norm",
+        "float_two_inputs",
+        "float_torch",
+    ]
+    .map(names)
+    .concat();
     for name in &all {
         let far = far_from_recorded(name, &imported(name).model);
         assert!(far <= TOLERANCE, "{name}: {far:e}");
         most = worse(most, far);
     }
     println!("worst error of {} models: {most:.2e}", all.len());
-    assert!(all.len() >= 16, "{all:?}");
+    assert!(all.len() >= 37, "{all:?}");
 }
 
 #[test]
@@ -103,10 +111,37 @@ fn layers_that_are_taken_apart_become_cells() {
         ("float_ports_torch_alike", "gru dense"),
         ("float_ports_mask", "lstm lstm dense activation"),
         ("float_layer_norm", "layer_norm elman"),
+        ("float_unrolled_lstm", "lstm dense"),
+        ("float_unrolled_stack", "lstm gru elman dense"),
+        ("float_unrolled_gru_reset_before", "gru dense"),
+        ("float_unrolled_bidirectional", "window lstm lstm identity dense activation"),
+        ("float_unrolled_batch", "lstm dense"),
+        ("float_unrolled_hard", "lstm dense"),
+        ("float_unrolled_by_hand", "gru dense"),
+        ("float_unrolled_torch_lstm", "lstm dense"),
+        ("float_unrolled_torch_gru", "gru gru dense"),
+        ("float_unrolled_torch_rnn", "window elman elman identity dense"),
+        ("float_unrolled_torch_dense", "dense activation lstm dense"),
     ] {
         let model = imported(name).model;
         let found: Vec<&str> = model.architecture.nodes.iter().map(|node| node.cell.as_str()).collect();
         assert_eq!(found.join(" "), cells, "{name}");
+    }
+}
+
+/// Steps that are no recurrent layer with states of zeros over a whole sequence.
+#[test]
+fn other_steps_than_those_of_an_unrolled_layer_are_refused_with_the_reason() {
+    for (name, reason) in [
+        ("order", "steps are used in another order than the sequence's"),
+        ("part", "4 steps of a sequence are used, but not all"),
+        ("initial", "the first step is not that of the same cell with states of zeros"),
+        ("weights", "the first step is not that of the same cell with states of zeros"),
+    ] {
+        let refused = import_bytes_with(&file(&format!("refused_unrolled_{name}")), "x.tflite", &ALONE);
+        let text = import::line(&refused.map(drop).expect_err(name), 512);
+        assert!(text.contains(&format!("ends steps that are no unrolled layer: {reason}; ")), "{name}: {text}");
+        assert!(text.contains("convert the network without unroll=True"), "{name}: {text}");
     }
 }
 
@@ -121,7 +156,7 @@ fn a_layer_of_two_inputs_is_no_recurrent_layer() {
 #[test]
 fn the_interpreter_is_within_the_bound_of_the_oracle() {
     let mut values = 0;
-    for name in [names("float_while"), names("float_ports")].concat() {
+    for name in ["float_while", "float_unrolled", "float_ports"].map(names).concat() {
         let model = imported(&name).model;
         let oracle = Oracle::new(&model);
         let sizes: Vec<usize> = model.architecture.inputs.iter().map(|port| port.size).collect();

@@ -5,8 +5,8 @@
     python tests/frameworks/tflite_cells.py check --seed 1 --count 20 --tidegate target/release/tidegate
 
 Keras 3 has no fused LSTM in TFLite: its layers become a `WHILE` with a graph for the condition and one for a step. A
-layer with `unroll=True` becomes its single operators, with the states as inputs and outputs of the model if it has an
-`initial_state`, as in DTLN. Files and tensors are those of tflite_models.py: `input` is [sequences, steps, features], and
+layer with `unroll=True` becomes the single operators of all of its steps, with the states as inputs and outputs of the
+model if it has an `initial_state`, as in DTLN. Files and tensors are those of tflite_models.py: `input` is [sequences, steps, features], and
 `output` [sequences, rows, classes]. States that are outputs are fed back to the inputs. `check` generates other networks
 and runs each through `tidegate run`.
 """
@@ -37,8 +37,8 @@ def drawn(rng, model, gain=1.2):
     return model
 
 
-def network(rng, layers, steps, features, **weights):
-    x = inputs = keras.Input((steps, features), batch_size=1)
+def network(rng, layers, steps, features, batch=1, **weights):
+    x = inputs = keras.Input((steps, features), batch_size=batch)
     for layer in layers:
         x = layer(x)
     return drawn(rng, keras.Model(inputs, x), **weights)
@@ -51,10 +51,10 @@ def saved(model, folder):
     return tf.lite.TFLiteConverter.from_saved_model(folder)
 
 
-def loops(rng, layers, steps=6, features=3, exported=False, half=False, hybrid=False, calls=1):
-    """A network of recurrent layers, each of which becomes a loop."""
+def loops(rng, layers, steps=6, features=3, exported=False, half=False, hybrid=False, calls=1, batch=1):
+    """A network of recurrent layers, each of which becomes a loop or its unrolled steps."""
     # With small weights, the roundings of activations stay small.
-    model = network(rng, layers(), steps, features, gain=0.3 if hybrid else 1.2)
+    model = network(rng, layers(), steps, features, batch=batch, gain=0.3 if hybrid else 1.2)
     with tempfile.TemporaryDirectory() as folder:
         converter = saved(model, folder) if exported else tf.lite.TFLiteConverter.from_keras_model(model)
         if half or hybrid:
@@ -183,6 +183,17 @@ def convolved():
     return [*head, L.Dense(3, activation="elu"), L.SimpleRNN(4), L.Dense(2, activation="gelu")]
 
 
+def unrolled_by_hand(rng, order=range(5), initial=0.0, cells=1):
+    """The steps of a cell in this order, with an initial value of its states. With several cells, each step has its own."""
+    x = inputs = keras.Input((5, 3), batch_size=1)
+    all_cells = [L.GRUCell(4) for _ in range(cells)]
+    h = L.Lambda(lambda x: tf.fill([1, 4], initial))(x)
+    for turn, step in enumerate(order):
+        h, _ = all_cells[turn % cells](x[:, step], [h])
+    model = drawn(rng, keras.Model(inputs, L.Dense(2)(h)))
+    return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 5, 3)).astype("f4")
+
+
 def recurrent(*kinds, sequences=True, **more):
     """Layers of these kinds, the last of which returns all steps or the last one."""
     def layers():
@@ -190,6 +201,21 @@ def recurrent(*kinds, sequences=True, **more):
         made = [of(3 + k, return_sequences=k + 1 < count or sequences, **more) for k, of in enumerate(kinds)]
         return [*made, L.Dense(2)]
     return layers
+
+
+def both_ways():
+    return [L.Bidirectional(L.LSTM(3, return_sequences=True, unroll=True)), L.TimeDistributed(L.Dense(2, activation="tanh"))]
+
+
+def hard():
+    """Activations that take several operators, and the seeds of dropout, which are variables that nothing reads."""
+    return [L.LSTM(4, activation="relu", recurrent_activation="hard_sigmoid", dropout=0.2, unroll=True), L.Dense(2)]
+
+
+def mixed():
+    """An unrolled layer behind a convolution and in front of a loop."""
+    head = [L.Conv1D(4, 2, activation="relu"), L.GRU(4, return_sequences=True, unroll=True)]
+    return [*head, L.Dense(3, activation="tanh"), L.LSTM(4), L.Dense(2)]
 
 
 # By name: function and its arguments.
@@ -219,6 +245,18 @@ SAMPLE = [
     ("float_parts", parts, {}),
     ("float_fused_bidirectional", legacy, dict(layers=lambda k: [k.Bidirectional(k.LSTM(3, return_sequences=True)), k.Dense(2)])),
     ("float_while_empty_part", legacy, dict(layers=lambda k: [k.GRU(4, reset_after=False), k.Dense(2)])),
+    ("float_unrolled_lstm", loops, dict(layers=recurrent(L.LSTM, unroll=True))),
+    ("float_unrolled_stack", loops, dict(layers=recurrent(L.LSTM, L.GRU, L.SimpleRNN, sequences=False, unroll=True))),
+    ("float_unrolled_gru_reset_before", loops, dict(layers=recurrent(L.GRU, sequences=False, unroll=True, reset_after=False))),
+    ("float_unrolled_bidirectional", loops, dict(layers=both_ways)),
+    # Its states start at zeros that a FILL makes.
+    ("float_unrolled_batch", loops, dict(layers=recurrent(L.LSTM, sequences=False, unroll=True), batch=None)),
+    ("float_unrolled_hard", loops, dict(layers=hard)),
+    ("float_unrolled_by_hand", unrolled_by_hand, {}),
+    ("refused_unrolled_order", unrolled_by_hand, dict(order=[0, 2, 1, 3, 4])),
+    ("refused_unrolled_part", unrolled_by_hand, dict(order=range(4))),
+    ("refused_unrolled_initial", unrolled_by_hand, dict(initial=0.5)),
+    ("refused_unrolled_weights", unrolled_by_hand, dict(cells=2)),
 ]
 
 # Kinds that `check` makes in addition.
@@ -229,6 +267,11 @@ OTHERS = [
     ("float_while_stateful_stack", loops, dict(layers=recurrent(L.LSTM, L.GRU, stateful=True), calls=2)),
     ("float_while_bidirectional_stack", loops, dict(layers=lambda: [L.Bidirectional(L.GRU(3, return_sequences=True)), L.LSTM(4), L.Dense(2)])),
     ("float_ports_frame", dtln, dict(half=2)),
+    ("float_unrolled_rnn", loops, dict(layers=recurrent(L.SimpleRNN, L.SimpleRNN, unroll=True))),
+    ("float_unrolled_long", loops, dict(layers=recurrent(L.GRU, sequences=False, unroll=True), steps=40)),
+    ("float_unrolled_mixed", loops, dict(layers=mixed)),
+    ("float_unrolled_bidirectional_stack", loops, dict(layers=lambda: [
+        L.Bidirectional(L.GRU(3, return_sequences=True, unroll=True)), L.Bidirectional(L.LSTM(4, unroll=True)), L.Dense(2)])),
 ]
 
 
@@ -303,8 +346,9 @@ def write(only):
         content, inputs, given = case(np.random.default_rng([SAMPLE_SEED, index]), function, options)
         with open(os.path.join(FOLDER, f"{name}.tflite"), "wb") as file:
             file.write(content)
-        save_file({"input": inputs}, os.path.join(FOLDER, f"{name}.in.safetensors"))
-        save_file({"output": given}, os.path.join(FOLDER, f"{name}.out.safetensors"))
+        if not name.startswith("refused"):
+            save_file({"input": inputs}, os.path.join(FOLDER, f"{name}.in.safetensors"))
+            save_file({"output": given}, os.path.join(FOLDER, f"{name}.out.safetensors"))
         print(name, len(content), inputs.shape, given.shape)
 
 

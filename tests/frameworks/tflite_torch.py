@@ -1,14 +1,16 @@
 """Writes the models in tests/frameworks/tflite that litert-torch converts from PyTorch, with the outputs of LiteRT.
 
     pip install -r tests/frameworks/tflite_torch.requirements.txt
-    python tests/frameworks/tflite_torch.py
+    python tests/frameworks/tflite_torch.py             all models
+    python tests/frameworks/tflite_torch.py float_unro  writes those whose names begin so
 
-The converter unrolls a recurrent layer over its steps, so the recurrent models are of one step, with their states as
-inputs and outputs, which it names by number. PyTorch must agree with LiteRT within the tolerance.
+The converter unrolls a recurrent layer over its steps. The models of one step have their states as inputs and outputs,
+which it names by number. PyTorch must agree with LiteRT within the tolerance.
 """
 
 import os
 import sys
+import tempfile
 
 # This folder has a torch.py.
 sys.path.pop(0)
@@ -57,6 +59,19 @@ class Layer(nn.Module):
         return torch.tanh(self.dense(y)), h
 
 
+class Sequence(nn.Module):
+    """A layer over a sequence, and a dense layer over all of its outputs or the last one."""
+
+    def __init__(self, of, shown=slice(None), front=None, **options):
+        super().__init__()
+        self.front, self.shown = front or nn.Identity(), shown
+        self.layer = of(FEATURES, UNITS, batch_first=True, **options)
+        self.dense = nn.Linear(UNITS * (2 if options.get("bidirectional") else 1), 2)
+
+    def forward(self, x):
+        return self.dense(self.layer(self.front(x))[0][:, self.shown])
+
+
 def norm():
     layer = nn.LayerNorm(6)
     nn.init.normal_(layer.weight, 1, 0.3)
@@ -82,6 +97,11 @@ def cases():
         float_torch_norm=(norm(), [[1, 5]]),
         # All ports have one shape.
         float_ports_torch_alike=(Cells(nn.GRUCell(UNITS, UNITS), outputs=UNITS), [state, state]),
+        float_unrolled_torch_lstm=(Sequence(nn.LSTM), [[1, 5, FEATURES]]),
+        float_unrolled_torch_gru=(Sequence(nn.GRU, -1, num_layers=2), [[1, 5, FEATURES]]),
+        float_unrolled_torch_rnn=(Sequence(nn.RNN, bidirectional=True), [[1, 5, FEATURES]]),
+        float_unrolled_torch_dense=(
+            Sequence(nn.LSTM, -1, nn.Sequential(nn.Linear(FEATURES, FEATURES), nn.Tanh())), [[1, 5, FEATURES]]),
     )
 
 
@@ -108,12 +128,12 @@ def of_litert(content, x, states):
     return rows
 
 
-def main():
+def main(begin=""):
     torch.manual_seed(SEED)
     for name, (model, shapes) in cases().items():
         model.eval()
         states = [torch.zeros(shape) for shape in shapes[1:]]
-        path = os.path.join(FOLDER, f"{name}.tflite")
+        path = os.path.join(FOLDER if name.startswith(begin) else tempfile.gettempdir(), f"{name}.tflite")
         litert_torch.convert(model, (torch.randn(shapes[0]), *states)).export(path)
         with open(path, "rb") as file:
             content = file.read()
@@ -130,4 +150,4 @@ def main():
         print(name, len(content), inputs.shape, given.shape)
 
 
-main()
+main(*sys.argv[1:])

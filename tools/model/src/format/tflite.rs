@@ -23,6 +23,7 @@ mod moves;
 mod names;
 mod norm;
 mod options;
+mod over_steps;
 mod pad;
 mod pool;
 mod ports;
@@ -32,6 +33,7 @@ mod schema;
 mod svdf;
 mod tensors;
 mod timeline;
+mod unrolled;
 mod variables;
 
 use self::lower::Reader;
@@ -54,7 +56,8 @@ pub(super) fn import(bytes: &[u8], name: &str, options: &Options) -> Result<Impo
     unsupported_if(options.description.is_some(), "--arch with a file that holds its architecture")?;
     unsupported_if(options.window.is_some(), "--window with a file whose sequences have a length")?;
     let mut budget = Budget::of_file(bytes.len());
-    let model = schema::Model::read(bytes, &mut budget)?;
+    let mut model = schema::Model::read(bytes, &mut budget)?;
+    variables::remove_unused(&mut model.main);
     let source = format!("{name}, TFLite");
     let read = |in_windows| Reader::new(&model, budget.clone(), in_windows).import(&source, &options.onnx.states);
     match read(false)? {

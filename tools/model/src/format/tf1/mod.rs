@@ -19,6 +19,7 @@ mod dims;
 mod evaluate;
 mod exports;
 mod feeds;
+mod first_step;
 mod front_end;
 mod functions;
 mod graph;
@@ -47,8 +48,8 @@ use crate::error::Result;
 
 pub use import::import_graph;
 pub(super) use pattern::find as find_cell;
-pub(super) use sequence::of_loop;
-pub(super) use symbol::{Arena, At, Cell, Expr, Id};
+pub(super) use sequence::{chain, of_loop, of_steps};
+pub(super) use symbol::{Arena, At, Cell, Expr, Id, Linear};
 
 /// Converts a `tf1` case to a network.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network> {

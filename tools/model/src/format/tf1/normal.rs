@@ -32,6 +32,12 @@ impl Arena {
         match *self.expr(id) {
             Expr::Affine(inner, a, b) => self.affine(inner, gain * number(a), gain * number(b) + shift),
             // A sixth of a ReLU6, as Keras 3 computes it.
+            Expr::Unary(of, inner)
+                if self.activations[of] == Activation::Relu6 && shift == 0.0 && gain * 6.0 == 1.0 =>
+            {
+                let scaled = self.affine(inner, gain, 0.0)?;
+                self.clip(scaled, 0.0, 1.0)
+            }
             Expr::Clip(inner, 0, most) if shift == 0.0 && gain * number(most) == 1.0 => {
                 let scaled = self.affine(inner, gain, 0.0)?;
                 self.clip(scaled, 0.0, 1.0)

@@ -143,7 +143,9 @@ fn lstm(arena: &mut Arena, value: Id) -> Option<Found> {
             let (Some(kept), Some(added)) = (pair(arena, kept, true), pair(arena, added, true)) else { continue };
             for [forget, old] in kept {
                 let is_sum = |expr: &Expr| matches!(expr, Expr::Add(..) | Expr::Clip(..) | Expr::Norm(..));
-                let Some(f) = gate(arena, forget).filter(|_| precedes(arena, old, new, is_sum)) else { continue };
+                // After a folded first step the state is i g.
+                let is_state = |expr: &Expr| is_sum(expr) || matches!(expr, Expr::Mul(..));
+                let Some(f) = gate(arena, forget).filter(|_| precedes(arena, old, new, is_state)) else { continue };
                 let left = added.iter().find(|[left, _]| *arena.expr(*left) == one_minus(forget));
                 let coupled = left.is_some();
                 let (i, j) = if let Some([_, candidate]) = left {
@@ -230,7 +232,8 @@ fn split<const N: usize>(arena: &mut Arena, gates: [(Sum, Option<Id>); N], hidde
 }
 
 fn gru(arena: &mut Arena, value: Id) -> Option<Found> {
-    let is_sum = |expr: &Expr| matches!(expr, Expr::Add(..));
+    // After a folded first step the state is (1 - u) times the candidate.
+    let is_sum = |expr: &Expr| matches!(expr, Expr::Add(..) | Expr::Mul(..));
     for [kept, rest] in pair(arena, value, false)? {
         // n + z (h - n), as PyTorch computes it.
         for [update, difference] in pair(arena, kept, true).into_iter().flatten() {
@@ -308,8 +311,14 @@ fn simple(arena: &mut Arena, value: Id) -> Option<Found> {
         let is_hidden = |source: &Id| match arena.expr(*source) {
             Expr::Variable(variable) => arena.variables[*variable].next == Some(value),
             Expr::Fill(0) => true,
-            _ => gate(arena, *source)
-                .is_some_and(|before| before.activation == sum.activation && before.linear.has_weights_of(&sum.linear)),
+            _ => gate(arena, *source).is_some_and(|before| {
+                // A folded first step has no product with the state.
+                let mut folded = sum.linear.clone();
+                folded.terms.retain(|(of, _)| of != source);
+                folded.diagonals.retain(|(of, _)| of != source);
+                let weights = [&sum.linear, &folded].map(|linear| before.linear.has_weights_of(linear));
+                before.activation == sum.activation && weights.contains(&true)
+            }),
         };
         recurrent([&sum], is_hidden)?
     };

@@ -1,5 +1,6 @@
 //! Cells and layers over sequences, from the body of a loop or from the steps of an unrolled one.
 
+use super::first_step;
 use super::pattern::{self, Found};
 use super::symbol::{Arena, At, Cell, Dim, Expr, Id, NO_FORM, fail_if, intern, is_symbol};
 use crate::budget::FIXED;
@@ -95,15 +96,17 @@ pub fn of_steps(arena: &mut Arena, steps: &[Id], depth: usize) -> Result<Id, Str
         }
         return Err("steps are used in another order than the sequence's".into());
     }
-    if let Some(found) = pattern::find(arena, last) {
-        if arena.is_zero(found.hidden) && steps.len() > 1 {
-            let turned: Vec<Id> = steps.iter().rev().copied().collect();
-            let sequence = of_cell(arena, &turned, depth)?;
-            return arena.reverse(sequence);
-        }
+    let turned: Vec<Id> = steps.iter().rev().copied().collect();
+    let found = pattern::find(arena, last);
+    let begins = found.as_ref().is_some_and(|found| arena.is_zero(found.hidden) && steps.len() > 1);
+    if begins || (found.is_none() && folded(arena, &turned).is_some()) {
+        let sequence = of_cell(arena, &turned, depth)?;
+        return arena.reverse(sequence);
+    }
+    if found.is_some() {
         return of_cell(arena, steps, depth);
     }
-    let same_layer = steps.iter().all(|&step| alike(arena.expr(first), arena.expr(step)));
+    let same_layer = steps.iter().all(|&step| arena.expr(first).is_like(arena.expr(step)));
     fail_if(!same_layer, "its steps are not computed alike")?;
     let operands: Vec<Vec<Id>> = steps.iter().map(|&step| arena.operands(step)).collect();
     let mut lifted = Vec::new();
@@ -115,28 +118,15 @@ pub fn of_steps(arena: &mut Arena, steps: &[Id], depth: usize) -> Result<Id, Str
     if lifted.is_empty() { Err(NO_FORM.into()) } else { arena.with_operands(first, &lifted) }
 }
 
-/// Whether two expressions differ only in their operands.
-fn alike(a: &Expr, b: &Expr) -> bool {
-    match (a, b) {
-        (Expr::Unary(a, _), Expr::Unary(b, _)) => a == b,
-        (Expr::Affine(_, a, b), Expr::Affine(_, c, d)) | (Expr::Clip(_, a, b), Expr::Clip(_, c, d)) => a == c && b == d,
-        (Expr::Slice(_, a), Expr::Slice(_, b)) => a == b,
-        (Expr::Norm(_, a, b, c), Expr::Norm(_, d, e, f)) => (a, b, c) == (d, e, f),
-        (Expr::Softmax(_), Expr::Softmax(_)) | (Expr::Add(..), Expr::Add(..)) => true,
-        (Expr::Mul(..), Expr::Mul(..)) | (Expr::Maximum(..), Expr::Maximum(..)) => true,
-        (Expr::Concat(a), Expr::Concat(b)) => a.len() == b.len(),
-        (Expr::Linear(a), Expr::Linear(b)) => a.has_weights_of(b) && a.bias == b.bias && a.units == b.units,
-        _ => false,
-    }
-}
-
 /// The sequence of outputs of a cell; `steps` are its outputs from the first step on.
 fn of_cell(arena: &mut Arena, steps: &[Id], depth: usize) -> Result<Id, String> {
-    let mut before: Option<(Id, Option<Id>)> = None;
-    let &[.., last] = steps else { return Err("it has no steps".into()) };
+    let &[first, .., last] = steps else { return Err("it has no steps".into()) };
     let cell = pattern::find(arena, last).ok_or(UNKNOWN)?.cell;
-    let mut inputs = Vec::new();
-    for &step in steps {
+    let (mut before, mut inputs, others) = match folded(arena, steps) {
+        Some((x, state)) => (Some((first, state)), vec![x], &steps[1..]),
+        None => (None, Vec::new(), steps),
+    };
+    for &step in others {
         let found = pattern::find(arena, step).ok_or(UNKNOWN)?;
         match before {
             None => check_initial(arena, &found)?,
@@ -152,6 +142,13 @@ fn of_cell(arena: &mut Arena, steps: &[Id], depth: usize) -> Result<Id, String> 
     rnn(arena, cell, x)
 }
 
+/// The input and the cell state of the first of these steps, if its initial state has been folded.
+fn folded(arena: &mut Arena, steps: &[Id]) -> Option<(Id, Option<Id>)> {
+    let &[first, second, ..] = steps else { return None };
+    let found = pattern::find(arena, second).filter(|found| found.hidden == first)?;
+    Some((first_step::input(arena, &found, second)?, found.state.map(|[old, _]| old)))
+}
+
 /// The outputs of an unrolled cell from its first step up to `last`.
 pub fn chain(arena: &mut Arena, last: Id) -> Option<Vec<Id>> {
     let mut steps = vec![last];
@@ -162,7 +159,13 @@ pub fn chain(arena: &mut Arena, last: Id) -> Option<Vec<Id>> {
         }
         steps.push(found.hidden);
         arena.spend_steps(1).ok()?;
-        found = pattern::find(arena, found.hidden)?;
+        match pattern::find(arena, found.hidden) {
+            Some(before) => found = before,
+            None => {
+                first_step::input(arena, &found, steps[steps.len() - 2])?;
+                break;
+            }
+        }
     }
     steps.reverse();
     Some(steps)

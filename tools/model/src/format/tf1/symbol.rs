@@ -172,6 +172,25 @@ pub enum Expr {
     Scale(Id, Id, Id),
 }
 
+impl Expr {
+    /// Whether two expressions differ only in their operands.
+    pub fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Unary(a, _), Self::Unary(b, _)) => a == b,
+            (Self::Affine(_, a, b), Self::Affine(_, c, d)) | (Self::Clip(_, a, b), Self::Clip(_, c, d)) => {
+                a == c && b == d
+            }
+            (Self::Slice(_, a), Self::Slice(_, b)) => a == b,
+            (Self::Norm(_, a, b, c), Self::Norm(_, d, e, f)) => (a, b, c) == (d, e, f),
+            (Self::Softmax(_), Self::Softmax(_)) | (Self::Add(..), Self::Add(..)) => true,
+            (Self::Mul(..), Self::Mul(..)) | (Self::Maximum(..), Self::Maximum(..)) => true,
+            (Self::Concat(a), Self::Concat(b)) => a.len() == b.len(),
+            (Self::Linear(a), Self::Linear(b)) => a.has_weights_of(b) && a.bias == b.bias && a.units == b.units,
+            _ => false,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Variable {
     pub frame: usize,

@@ -2,9 +2,11 @@
 //! same form however a converter wrote it.
 //!
 //! The graph computes one step of one sequence: a value is a row, whose elements are in one dimension. In the body of a
-//! loop, a list holds the outputs of all steps, and each step writes its own row.
+//! loop, a list holds the outputs of all steps, and each step writes its own row. An unrolled graph computes all steps of a
+//! sequence, whose values are the rows of single steps and the sequences of all rows.
 
 mod rows;
+mod sequences;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +19,8 @@ use crate::budget::Budget;
 use crate::canonical::Tensor;
 use crate::format::refuse::fail_if;
 use crate::format::tf1::{Arena, Expr, Id};
+
+pub use sequences::steps_axis;
 
 /// Memory of a number of a constant in bytes: an f32 in the file's order, in the arena and in a layer.
 const NUMBER: usize = 12;
@@ -39,7 +43,7 @@ pub enum Item {
     /// A row of elements, or a constant.
     Real(Id),
     Whole(Vec<Count>),
-    /// The rows of a sequence, [steps, 1, features]: an input of the arena.
+    /// The rows of a sequence, [1, steps, features].
     Sequence(Id),
     /// Rows `from` to `to` of a list, by the number of the list.
     Part {
@@ -63,6 +67,8 @@ pub struct Algebra<'r, 'a> {
     budget: &'r mut Budget,
     pub arena: Arena,
     pub items: BTreeMap<usize, Item>,
+    /// Weights whose columns were rows in the file, by their tensors.
+    turned: BTreeMap<usize, Id>,
     /// Whether any weights are integers beside float activations.
     pub hybrid: bool,
 }
@@ -77,6 +83,7 @@ impl<'r, 'a> Algebra<'r, 'a> {
             budget,
             arena: Arena::new(model.len.saturating_mul(VALUES)),
             items: BTreeMap::new(),
+            turned: BTreeMap::new(),
             hybrid: false,
         }
     }
@@ -89,12 +96,14 @@ impl<'r, 'a> Algebra<'r, 'a> {
         fail_if(misfit, format_args!("it has {} outputs, not {}", operator.outputs.len(), items.len()))?;
         for (item, output) in items.into_iter().zip(&operator.outputs) {
             let output = output.ok_or("one of its outputs is missing")?;
-            if let Item::Real(id) = item
+            if let Item::Real(id) | Item::Sequence(id) = item
                 && !self.arena.is_constant(id)
             {
                 let (width, shape) = (self.arena.width(id), self.graph.tensors[output].shape()?);
-                let other = self.graph.tensors[output].of != Type::F32 || shape.iter().product::<usize>() != width;
-                fail_if(other, format_args!("its output is {shape:?}, not a float row of {width}"))?;
+                let rows = if let Item::Sequence(id) = item { self.arena.shape(id)[1] as usize } else { 1 };
+                let size = shape.iter().try_fold(1_usize, |size, &dim| size.checked_mul(dim));
+                let other = self.graph.tensors[output].of != Type::F32 || size != width.checked_mul(rows);
+                fail_if(other, format_args!("its output is {shape:?}, not {rows} float rows of {width}"))?;
             }
             self.items.insert(output, item);
         }
@@ -135,6 +144,14 @@ impl<'r, 'a> Algebra<'r, 'a> {
         }
     }
 
+    /// A row, or the rows of a sequence.
+    fn rows(&mut self, operator: &Operator<'_>, index: usize) -> Result<Id, Trouble> {
+        match self.input(operator, index)? {
+            Item::Sequence(id) => Ok(id),
+            _ => self.real(operator, index),
+        }
+    }
+
     fn has(&self, operator: &Operator<'_>, index: usize) -> bool {
         matches!(operator.inputs.get(index), Some(Some(_)))
     }
@@ -157,9 +174,27 @@ impl<'r, 'a> Algebra<'r, 'a> {
     }
 
     fn apply(&mut self, operator: &Operator<'_>) -> Items {
+        let first = operator.inputs.first().copied().flatten();
+        if let Some(&Item::Sequence(id)) = first.and_then(|first| self.items.get(&first)) {
+            match operator.op {
+                "RESHAPE" | "SQUEEZE" | "EXPAND_DIMS" | "TRANSPOSE" => return Ok(vec![self.same_steps(operator, id)?]),
+                "SLICE" | "STRIDED_SLICE" => return Ok(vec![self.selected(operator, id)?]),
+                "UNPACK" => return self.unpacked(operator, id),
+                "REVERSE_V2" => return Ok(vec![self.turned(operator, id)?]),
+                _ => {}
+            }
+        }
+        if matches!(operator.op, "PACK" | "CONCATENATION")
+            && let Some(item) = self.joined(operator)?
+        {
+            return Ok(vec![item]);
+        }
         let real = |id| Ok(vec![Item::Real(id)]);
         match operator.op {
-            "FULLY_CONNECTED" | "BATCH_MATMUL" => real(self.product(operator)?),
+            "FULLY_CONNECTED" | "BATCH_MATMUL" => {
+                let sum = self.product(operator)?;
+                Ok(vec![self.item_of(sum)])
+            }
             "ADD" | "SUB" | "MUL" => self.arithmetic(operator),
             "LOGISTIC" => self.unary(operator, Activation::Sigmoid),
             "TANH" => self.unary(operator, Activation::Tanh),
@@ -169,6 +204,7 @@ impl<'r, 'a> Algebra<'r, 'a> {
             "HARD_SWISH" => self.unary(operator, Activation::HardSwish),
             "ELU" => self.unary(operator, Activation::Elu { alpha: 1.0 }),
             "MINIMUM" | "MAXIMUM" => real(self.clip(operator)?),
+            "FILL" => real(self.filled(operator)?),
             "RESHAPE" | "SQUEEZE" | "EXPAND_DIMS" | "PACK" | "UNPACK" | "DEQUANTIZE" => self.same(operator),
             "SPLIT" | "SPLIT_V" => self.split(operator),
             "STRIDED_SLICE" => real(self.strided(operator)?),
@@ -183,7 +219,7 @@ impl<'r, 'a> Algebra<'r, 'a> {
     /// A product with a constant matrix, and a bias.
     fn product(&mut self, operator: &Operator<'_>) -> Result<Id, Trouble> {
         let dense = operator.op == "FULLY_CONNECTED";
-        let x = self.real(operator, 0)?;
+        let x = self.rows(operator, 0)?;
         let packed = dense && operator.option("weights_format", 0_i8)? != 0;
         fail_if(packed, "attribute weights_format is not DEFAULT, which is not supported")?;
         let adjoint = !dense && operator.option("adj_x", 0_u8)? != 0;
@@ -196,13 +232,17 @@ impl<'r, 'a> Algebra<'r, 'a> {
         let tensor = self.arena.tensor(weights)?;
         let weights = if rows_first {
             weights
+        } else if let Some(&turned) = self.turned.get(&number) {
+            turned
         } else {
             let [rows, cols] = *self.arena.tensors[tensor].shape else {
                 return Err("its weights are no matrix".into());
             };
             let data = &self.arena.tensors[tensor].data;
             let data = (0..cols).flat_map(|col| data.iter().skip(col).step_by(cols).copied()).collect();
-            self.arena.constant(Tensor { shape: vec![cols, rows], data })?
+            let turned = self.arena.constant(Tensor { shape: vec![cols, rows], data })?;
+            self.turned.insert(number, turned);
+            turned
         };
         let mut sum = self.arena.matmul(x, weights)?;
         if dense && self.has(operator, 2) {
@@ -222,8 +262,9 @@ impl<'r, 'a> Algebra<'r, 'a> {
     }
 
     fn unary(&mut self, operator: &Operator<'_>, activation: Activation) -> Items {
-        let x = self.real(operator, 0)?;
-        Ok(vec![Item::Real(self.arena.unary(activation, x)?)])
+        let x = self.rows(operator, 0)?;
+        let id = self.arena.unary(activation, x)?;
+        Ok(vec![self.item_of(id)])
     }
 
     fn arithmetic(&mut self, operator: &Operator<'_>) -> Items {
@@ -238,14 +279,27 @@ impl<'r, 'a> Algebra<'r, 'a> {
             fail_if(operator.option(FUSED, 0_i8)? != 0, format_args!("attribute {FUSED} is not 0"))?;
             return Ok(vec![Item::Whole(vec![sum])]);
         }
-        let (Item::Real(a), Item::Real(b)) = (a, b) else { return Err("its inputs are not rows of numbers".into()) };
+        let (Item::Real(a) | Item::Sequence(a), Item::Real(b) | Item::Sequence(b)) = (a, b) else {
+            return Err("its inputs are not rows of numbers".into());
+        };
         self.arena.are_alike(a, b)?;
         let id = match operator.op {
             "ADD" => self.arena.add(a, b)?,
             "MUL" => self.arena.mul(a, b)?,
             _ => self.arena.sub(a, b)?,
         };
-        Ok(vec![Item::Real(self.limited(operator, id)?)])
+        let id = self.limited(operator, id)?;
+        Ok(vec![self.item_of(id)])
+    }
+
+    /// A state before the first step. Its shape follows from a batch of one.
+    fn filled(&mut self, operator: &Operator<'_>) -> Result<Id, Trouble> {
+        let value = self.real(operator, 1)?;
+        let value = self.arena.scalar(value).ok_or("its value is not a constant number")?;
+        let output = operator.outputs.first().copied().flatten().ok_or("it has no output")?;
+        let width = self.graph.tensors[output].shape()?.iter().try_fold(1_usize, |size, &dim| size.checked_mul(dim));
+        let width = width.and_then(|width| i64::try_from(width).ok()).ok_or("it is too large")?;
+        Ok(self.arena.make(Expr::Fill(value.to_bits()), vec![1, width])?)
     }
 
     fn clip(&mut self, operator: &Operator<'_>) -> Result<Id, Trouble> {

@@ -38,6 +38,17 @@ impl Arithmetic {
     }
 }
 
+/// Two values, the one of fewer dimensions with leading dimensions of 1 as the other has.
+fn of_one_rank(mut a: Value, mut b: Value) -> [Value; 2] {
+    if [a.along, b.along] == [Along::Nothing; 2] {
+        let rank = a.shape.len().max(b.shape.len());
+        for value in [&mut a, &mut b] {
+            value.shape.splice(0..0, std::iter::repeat_n(1, rank - value.shape.len()));
+        }
+    }
+    [a, b]
+}
+
 impl Reader<'_> {
     pub(super) fn arithmetic(&mut self, operator: &Operator<'_>) -> Refused {
         let of = Arithmetic::of(operator);
@@ -58,7 +69,7 @@ impl Reader<'_> {
 
     /// Two computed values.
     fn merged(&mut self, operator: &Operator<'_>, of: Arithmetic) -> Refused {
-        let (a, b) = (self.value(operator, 0)?, self.value(operator, 1)?);
+        let [a, b] = of_one_rank(self.value(operator, 0)?, self.value(operator, 1)?);
         let a = self.repeated(a, &b);
         let b = self.repeated(b, &a);
         let differ = a.shape != b.shape || a.along != b.along;

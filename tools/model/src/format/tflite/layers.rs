@@ -91,8 +91,9 @@ impl Reader<'_> {
     /// `PACK` or `UNPACK` of one value, which moves no element.
     pub(super) fn one(&mut self, operator: &Operator<'_>) -> Refused {
         let several = operator.inputs.len().max(operator.outputs.len()) > 1;
-        let unrolled = "it takes several steps apart or joins them, as TimeDistributed and unroll=True do; convert the \
-                        network without them, or import its Keras file";
+        let unrolled = "it takes the steps of a sequence apart or joins them, as unroll=True does, but they are not the \
+                        steps of a cell in floats whose outputs alone are read; convert the network without it, or import \
+                        its Keras file";
         fail_if(several, unrolled)?;
         self.reshape(operator)
     }

@@ -7,15 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::algebra::{Algebra, Count, Item, MOST_WHOLE};
-use super::lower::{Along, Reader, Trouble, Value};
+use super::lower::Value;
+use super::lower::{Reader, Trouble};
+use super::over_steps::{Layers, in_steps};
 use super::schema::{Graph, Operator, Type, floats, integers};
 use super::variables::{Variables, name_of};
-use crate::format::network::{Direction, Source};
 use crate::format::refuse::fail_if;
-use crate::format::tf1::{Arena, Expr, Id, of_loop};
-
-/// Maximum depth of cells that read each other's outputs in one step.
-const MOST_DEPTH: usize = 16;
+use crate::format::tf1::{Arena, Expr, of_loop};
 
 /// The meaning of a value of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,15 +23,6 @@ enum Role {
     State,
     /// A list of this many rows. A list of one row holds the last output.
     List(usize),
-}
-
-/// The layers of a loop.
-struct Layers {
-    arena: Arena,
-    /// The sequence that the loop reads, by its expression.
-    sequences: BTreeMap<Id, Value>,
-    known: BTreeMap<Id, Source>,
-    turns: usize,
 }
 
 impl Reader<'_> {
@@ -146,7 +135,7 @@ impl Reader<'_> {
         for inner in &body.operators {
             algebra.read(inner).map_err(|trouble| within(inner, &body, "body_subgraph_index", trouble))?;
         }
-        let mut layers = Layers { arena: Arena::new(0), sequences, known: BTreeMap::new(), turns };
+        let mut layers = Layers::new(Arena::new(0), sequences);
         let next = (0..count).map(|slot| algebra.item(body.outputs[slot])).collect::<Vec<_>>();
         self.hybrid |= algebra.hybrid;
         layers.arena = algebra.arena;
@@ -175,11 +164,13 @@ impl Reader<'_> {
             let Some(output) = operator.outputs[slot].filter(|&output| self.is_used(output)) else { continue };
             let (shape, inner) = (self.shape_of(output)?, body.tensors[body.inputs[slot]].shape()?);
             fail_if(shape != inner, format_args!("its output {slot} is {shape:?}, and {inner:?} in its body"))?;
-            let value = self.of_step(&mut layers, id).map_err(|reason| match (rows, reason) {
-                (None, Trouble::Reason(reason)) => format!("its final state {slot} is read: {reason}").into(),
-                (_, reason) => reason,
-            })?;
-            values.push((output, self.shown(value, rows == Some(turns), shape)));
+            let sequence = of_loop(&mut layers.arena, 0, id, turns as i64, 0).map_err(Trouble::from);
+            let value =
+                sequence.and_then(|id| self.over_steps(&mut layers, id)).map_err(|reason| match (rows, reason) {
+                    (None, Trouble::Reason(reason)) => format!("its final state {slot} is read: {reason}").into(),
+                    (_, reason) => reason,
+                })?;
+            values.push((output, self.shown(value, (rows == Some(turns)).then_some(0), shape)));
         }
         Ok(values)
     }
@@ -244,69 +235,6 @@ impl Reader<'_> {
             }
             _ => Err("its condition is not that the step is below a number".into()),
         }
-    }
-
-    /// The outputs of all steps, given the output of one step.
-    fn of_step(&mut self, layers: &mut Layers, id: Id) -> Result<Value, Trouble> {
-        let sequence = of_loop(&mut layers.arena, 0, id, layers.turns as i64, 0)?;
-        let source = self.lower(layers, sequence, 0)?;
-        let x = layers.sequences.values().next().ok_or("its body reads no sequence")?;
-        Ok(Value { source, ..x.clone() })
-    }
-
-    fn lower(&mut self, layers: &mut Layers, id: Id, depth: usize) -> Result<Source, Trouble> {
-        if let Some(source) = layers.known.get(&id) {
-            return Ok(source.clone());
-        }
-        fail_if(depth == MOST_DEPTH, "its cells are nested too deeply")?;
-        let source = match layers.arena.expr(id).clone() {
-            Expr::Input(_) => {
-                let x = layers.sequences.get(&id).ok_or("its sequence is not known")?;
-                let differ = layers.sequences.values().any(|of| (of.along, of.reversed) != (x.along, x.reversed));
-                let flat = x.along == Along::Nothing && layers.turns > 1;
-                fail_if(differ || flat || x.counts.is_some(), "it reads something else than one sequence of floats")?;
-                x.source.clone()
-            }
-            Expr::Rnn(cell, x) => {
-                let layer = layers.arena.cells[cell].layer(&layers.arena)?;
-                let reversed = layers.sequences.values().any(|x| x.reversed);
-                let direction = if reversed { Direction::Backward } else { Direction::Forward };
-                let x = self.lower(layers, x, depth + 1)?;
-                self.network.directed(layer, &[&x], direction)
-            }
-            Expr::Concat(parts) => {
-                let parts = parts.into_iter().map(|part| self.lower(layers, part, depth + 1));
-                let parts = parts.collect::<Result<Vec<_>, _>>()?;
-                self.network.concat(&parts)
-            }
-            _ => return Err("its body computes something else than a recurrent cell of its states".into()),
-        };
-        layers.known.insert(id, source.clone());
-        Ok(source)
-    }
-
-    /// An output of a loop: all rows, or that of the last step.
-    fn shown(&mut self, value: Value, all: bool, shape: Vec<usize>) -> Value {
-        let value = Value { shape, ..value };
-        match value.along {
-            Along::Nothing => value,
-            along if all => Value { along: along.moved(|_| 0), ..value },
-            Along::Stream(_) => self.last(value),
-            Along::Rows(_) => {
-                let source = self.network.last(&value.source, value.reversed);
-                Value { source, along: Along::Nothing, reversed: false, ..value }
-            }
-        }
-    }
-}
-
-/// The rows of a value that an operator over a whole window has computed, such as a convolution.
-fn in_steps(value: Value, steps: usize) -> Value {
-    match value.along {
-        Along::Nothing if steps > 1 => {
-            Value { source: value.source.flat().in_rows(steps), along: Along::Rows(0), ..value }
-        }
-        _ => value,
     }
 }
 

@@ -10,6 +10,7 @@ use super::malformed;
 use super::moment::Moment;
 use super::schema::{Model, Operator};
 use super::timeline::{Timeline, is_of_variables};
+use super::unrolled::Unrolled;
 use crate::format::refuse::unsupported_if;
 use crate::format::{Imported, axis::Around, layer::Layer, network::Network, network::Source};
 use crate::{budget::Budget, canonical::MAX_NODES, canonical::Schedule, error::ImportError, error::Result};
@@ -100,6 +101,10 @@ pub struct Reader<'a> {
     pub folded: BTreeSet<usize>,
     /// States that are ports, and their cells.
     pub cells: Cells,
+    /// Cells whose steps are apart.
+    pub unrolled: Option<Unrolled>,
+    /// Why steps are no unrolled layer.
+    pub no_loop: Option<String>,
     /// Numbers of the graphs that others call.
     pub called: Vec<usize>,
     /// Whether the steps of float inputs are the rows of a window.
@@ -156,6 +161,8 @@ impl<'a> Reader<'a> {
             padded: BTreeMap::new(),
             folded,
             cells,
+            unrolled: None,
+            no_loop: None,
             called,
             in_windows,
             hybrid: false,
@@ -179,6 +186,9 @@ impl<'a> Reader<'a> {
         unsupported_if(both, "--state with a graph that keeps its states in variables")?;
         if !has_variables {
             self.state_ports(states)?;
+            if self.cells.found.is_empty() {
+                self.find_unrolled()?;
+            }
         }
         for &input in &self.model.main.inputs {
             if !self.cells.inputs.contains(&input) {
@@ -192,14 +202,20 @@ impl<'a> Reader<'a> {
                 continue;
             }
             let is_folded = operator.outputs.iter().flatten().any(|output| self.folded.contains(output));
-            if is_folded || self.cells.leave_out(operator) {
+            let is_inside = self.unrolled.as_ref().is_some_and(|unrolled| unrolled.leaves_out(operator));
+            if is_folded || is_inside || self.cells.leave_out(operator) {
                 continue;
             }
-            let values = match self.cell_at(operator) {
+            let values = match self.cell_at(operator).and_then(|cell| match cell {
+                None => self.unrolled_at(operator),
+                cell => Ok(cell),
+            }) {
                 Ok(None) => self.operator(operator),
                 cell => cell.map(Vec::from_iter),
             };
-            self.values.extend(values.map_err(|trouble| self.cells.explained(self.named(operator, trouble)))?);
+            let explained = |trouble| self.of_no_loop(self.cells.explained(self.named(operator, trouble)));
+            let values = values.map_err(explained)?;
+            self.values.extend(values);
         }
         self.note_uncalled()?;
         if self.hybrid {

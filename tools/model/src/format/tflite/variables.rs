@@ -1,6 +1,6 @@
 //! Resource variables: their names, and the values with which `CALL_ONCE` initializes them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::lower::{Reader, Trouble};
 use super::schema::{Graph, Operator, Type, floats, integers};
@@ -39,6 +39,53 @@ pub fn name_of(operator: &Operator<'_>) -> Result<String, Trouble> {
     let container = operator.text_option("container")?;
     fail_if(!container.is_empty(), format_args!("attribute container is {container:?}, which is not supported"))?;
     Ok(name)
+}
+
+/// Removes the variables whose values no output needs, such as the seeds of dropout, with the operators that only compute
+/// their next values.
+pub fn remove_unused(graph: &mut Graph<'_>) {
+    let (mut names, mut makers) = (BTreeMap::new(), BTreeMap::new());
+    for (index, operator) in graph.operators.iter().enumerate() {
+        makers.extend(operator.outputs.iter().flatten().map(|&output| (output, index)));
+        if let ("VAR_HANDLE", &[Some(handle)], Ok(name)) = (operator.op, operator.outputs.as_slice(), name_of(operator))
+        {
+            names.insert(handle, name);
+        }
+    }
+    let variable = |operator: &Operator<'_>| {
+        let handle = match operator.op {
+            "VAR_HANDLE" => operator.outputs.first(),
+            "READ_VARIABLE" | "ASSIGN_VARIABLE" => operator.inputs.first(),
+            _ => None,
+        };
+        names.get(&handle.copied().flatten()?)
+    };
+    let mut next = BTreeMap::<_, Vec<usize>>::new();
+    for operator in graph.operators.iter().filter(|operator| operator.op == "ASSIGN_VARIABLE") {
+        let values = operator.inputs.iter().flatten().copied();
+        next.entry(variable(operator)).or_default().extend(values);
+    }
+    let (mut open, mut needed, mut used) = (graph.outputs.clone(), BTreeSet::new(), BTreeSet::new());
+    while let Some(tensor) = open.pop() {
+        let Some(&index) = makers.get(&tensor).filter(|&&index| needed.insert(index)) else { continue };
+        let operator = &graph.operators[index];
+        open.extend(operator.inputs.iter().flatten());
+        if operator.op == "READ_VARIABLE" && used.insert(variable(operator)) {
+            open.extend(next.get(&variable(operator)).into_iter().flatten());
+        }
+    }
+    let mut gone: BTreeSet<usize> = BTreeSet::new();
+    let keeps = graph.operators.iter().enumerate().map(|(index, operator)| {
+        let is_unused = variable(operator).is_some_and(|name| !used.contains(&Some(name)));
+        let follows = !needed.contains(&index) && operator.inputs.iter().flatten().any(|input| gone.contains(input));
+        let is_gone = is_unused || follows || (operator.op == "CALL_ONCE" && used.is_empty() && !names.is_empty());
+        if is_gone {
+            gone.extend(operator.outputs.iter().flatten());
+        }
+        !is_gone
+    });
+    let mut keeps = keeps.collect::<Vec<bool>>().into_iter();
+    graph.operators.retain(|_| keeps.next().unwrap_or(true));
 }
 
 impl Reader<'_> {

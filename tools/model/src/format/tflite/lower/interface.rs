@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::format::refuse::{err_if, unsupported_if};
 use crate::format::tflite::schema::Type;
 use crate::format::tflite::timeline::rows_and_size;
+use crate::format::tflite::unrolled::Unrolled;
 use crate::format::tflite::{malformed, unsupported};
 
 impl Reader<'_> {
@@ -26,7 +27,9 @@ impl Reader<'_> {
             return Err(of(format!("whose dimension {axis} is open")));
         }
         let has = |of: &[&str]| self.model.main.operators.iter().any(|operator| of.contains(&operator.op));
-        let (has_lstm, is_reversed) = (has(&[LSTM, "WHILE"]), has(&["REVERSE_V2"]));
+        let backwards = self.unrolled.as_ref().map(Unrolled::has_backwards);
+        let has_lstm = has(&[LSTM, "WHILE"]) || backwards.is_some();
+        let is_reversed = has(&["REVERSE_V2"]) || backwards == Some(true);
         let (size, along) = match *shape {
             // A step is a row.
             [1, ..] if self.timeline.has(number) => (rows_and_size(&shape).1, Along::Nothing),

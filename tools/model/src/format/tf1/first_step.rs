@@ -1,0 +1,98 @@
+//! The first step of an unrolled cell in which a converter has folded the initial state: a product with zeros is gone, and
+//! one with a bias is a constant.
+
+use std::collections::{HashMap, HashSet};
+
+use super::pattern::Found;
+use super::sequence::MAX_DEPTH;
+use super::symbol::{Arena, Expr, Id, Linear};
+
+/// The input of the first step, given the second one: its output `value` and its cell. `None` if the second step computes
+/// something else than the first one if its states are zeros.
+pub fn input(arena: &mut Arena, second: &Found, value: Id) -> Option<Id> {
+    let parts = match arena.expr(second.x) {
+        Expr::Concat(parts) => parts.clone(),
+        _ => vec![second.x],
+    };
+    let mut known: HashMap<Id, Id> = parts.iter().map(|&part| (part, part)).collect();
+    for state in [Some(second.hidden), second.state.map(|[old, _]| old)].into_iter().flatten() {
+        let shape = arena.shape(state).to_vec();
+        known.insert(state, arena.make(Expr::Fill(0), shape).ok()?);
+    }
+    let mut found = HashMap::new();
+    let outputs = [Some((value, second.hidden)), second.state.map(|[old, new]| (new, old))];
+    for (value, first) in outputs.into_iter().flatten() {
+        let expected = begun(arena, value, &mut known, 0)?;
+        let mut seen = HashSet::new();
+        if !matches(arena, expected, first, &parts, &mut found, &mut seen, 0) {
+            return None;
+        }
+    }
+    let x: Option<Vec<Id>> = parts.iter().map(|part| found.get(part).copied()).collect();
+    arena.concat(&x?).ok()
+}
+
+/// An expression of the second step, in which the zeros that `known` has in place of its states are folded.
+fn begun(arena: &mut Arena, id: Id, known: &mut HashMap<Id, Id>, depth: usize) -> Option<Id> {
+    if let Some(&begun) = known.get(&id) {
+        return Some(begun);
+    }
+    if depth == MAX_DEPTH || arena.spend_steps(1).is_err() {
+        return None;
+    }
+    let operands = arena.operands(id);
+    let new: Option<Vec<Id>> = operands.iter().map(|&operand| begun(arena, operand, known, depth + 1)).collect();
+    let new = new?;
+    let folded = match (arena.expr(id).clone(), new.as_slice()) {
+        _ if new == operands => id,
+        (Expr::Affine(_, _, shift), &[x]) if arena.is_zero(x) => {
+            let shape = arena.shape(id).to_vec();
+            arena.make(Expr::Fill(shift), shape).ok()?
+        }
+        (Expr::Add(..), &[zero, x] | &[x, zero]) if arena.is_zero(zero) => x,
+        (Expr::Mul(..), &[zero, _] | &[_, zero]) if arena.is_zero(zero) => zero,
+        (Expr::Linear(linear), new) => without_zeros(arena, linear, new)?,
+        _ if arena.is_stepwise(id) => arena.with_operands(id, &new).ok()?,
+        _ => return None,
+    };
+    known.insert(id, folded);
+    Some(folded)
+}
+
+/// A sum with new sources, without the products of zeros.
+fn without_zeros(arena: &mut Arena, mut linear: Linear, sources: &[Id]) -> Option<Id> {
+    linear.sources_mut().zip(sources).for_each(|(source, &new)| *source = new);
+    linear.terms.retain(|(source, _)| !arena.is_zero(*source));
+    linear.diagonals.retain(|(source, _)| !arena.is_zero(*source));
+    let shape = arena.with_width(*sources.first()?, linear.units);
+    match linear.bias {
+        _ if linear.sources().next().is_some() => arena.make(Expr::Linear(linear), shape).ok(),
+        Some(bias) => Some(bias),
+        None => arena.make(Expr::Fill(0), shape).ok(),
+    }
+}
+
+/// Whether an expression of the first step is the expected one. `found` has the expressions in place of `parts`, the input
+/// of the second step.
+fn matches(
+    arena: &mut Arena,
+    expected: Id,
+    first: Id,
+    parts: &[Id],
+    found: &mut HashMap<Id, Id>,
+    seen: &mut HashSet<(Id, Id)>,
+    depth: usize,
+) -> bool {
+    if parts.contains(&expected) {
+        return *found.entry(expected).or_insert(first) == first;
+    }
+    if (expected == first && arena.is_constant(first)) || !seen.insert((expected, first)) {
+        return true;
+    }
+    let (of_expected, of_first) = (arena.operands(expected), arena.operands(first));
+    depth < MAX_DEPTH
+        && arena.spend_steps(1).is_ok()
+        && arena.expr(expected).is_like(arena.expr(first))
+        && of_expected.len() == of_first.len()
+        && of_expected.into_iter().zip(of_first).all(|(a, b)| matches(arena, a, b, parts, found, seen, depth + 1))
+}
