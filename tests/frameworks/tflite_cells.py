@@ -131,6 +131,17 @@ def ports(rng, cell, units=4, features=3, stacked=1, names=True):
     return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 8, features)).astype("f4")
 
 
+def words(rng, layers, dtype="int32", steps=7, whole=False, hybrid=False):
+    """Layers behind a table of words. Keras declares its input as floats unless told otherwise."""
+    x = inputs = keras.Input((steps,), batch_size=1, dtype=dtype)
+    for layer in [L.Embedding(20, 16 if hybrid else 5), *layers()]:
+        x = layer(x)
+    converter = tf.lite.TFLiteConverter.from_keras_model(drawn(rng, keras.Model(inputs, x), 0.3 if hybrid else 1.2))
+    if hybrid:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    return converter.convert(), rng.integers(0, 20, (SEQUENCES, 1, steps) if whole else (SEQUENCES, steps, 1)).astype("f4")
+
+
 def two_inputs(rng):
     """A layer of two inputs whose output has the shape of one of them, as a simple recurrent layer's state has."""
     inputs = [keras.Input((size,), batch_size=1, name=name) for name, size in (("x", 3), ("y", 4))]
@@ -257,6 +268,9 @@ SAMPLE = [
     ("refused_unrolled_part", unrolled_by_hand, dict(order=range(4))),
     ("refused_unrolled_initial", unrolled_by_hand, dict(initial=0.5)),
     ("refused_unrolled_weights", unrolled_by_hand, dict(cells=2)),
+    ("float_words_while", words, dict(layers=recurrent(L.LSTM), dtype="float32")),
+    ("float_words_unrolled", words, dict(layers=recurrent(L.GRU, sequences=False, unroll=True))),
+    ("float_words_pool", words, dict(layers=lambda: [L.GlobalAveragePooling1D(), L.Dense(2)], whole=True)),
 ]
 
 # Kinds that `check` makes in addition.
@@ -293,15 +307,16 @@ def outputs(content, inputs):
         made = interpreter(content)
         sources, targets = made.get_input_details(), made.get_output_details()
         frames, states = fed(made)
-        steps = int(np.prod(sources[frames[0]]["shape"][:-1]))
+        shape = sources[frames[0]]["shape"]
+        steps = int(np.prod(shape)) // (int(shape[-1]) if len(frames) > 1 else sequence.shape[-1])
         memory = {at: np.zeros(sources[at]["shape"], "f4") for at in states}
         rows = []
         for call in sequence.reshape(-1, steps, sequence.shape[-1]):
             first = 0
             for at in frames:
-                width = sources[at]["shape"][-1]
-                part = call[:, first:first + width]
-                made.set_tensor(sources[at]["index"], np.ascontiguousarray(part).reshape(sources[at]["shape"]))
+                width = sources[at]["shape"][-1] if len(frames) > 1 else call.shape[-1]
+                part = np.ascontiguousarray(call[:, first:first + width], sources[at]["dtype"])
+                made.set_tensor(sources[at]["index"], part.reshape(sources[at]["shape"]))
                 first += width
             for at, value in memory.items():
                 made.set_tensor(sources[at]["index"], value)

@@ -13,6 +13,7 @@ mod cut;
 mod elementwise;
 mod flat;
 mod hard_swish;
+mod index;
 mod integers;
 mod layers;
 mod loops;

@@ -20,7 +20,7 @@ const EXPONENT_BITS: i32 = 5;
 impl Reader<'_> {
     /// The value with `features` features in each step or row. A value that is available as a whole may be split into
     /// rows.
-    fn in_rows_of(&mut self, value: Value, features: usize) -> Result<Value, Trouble> {
+    pub(super) fn in_rows_of(&mut self, value: Value, features: usize) -> Result<Value, Trouble> {
         if value.features() == features {
             return Ok(value);
         }
@@ -285,6 +285,9 @@ impl Reader<'_> {
     /// Adds no layer: the scale and zero point of the output port say what its integers mean.
     pub(super) fn dequantize(&mut self, operator: &Operator<'_>) -> Refused {
         let x = self.value(operator, 0)?;
+        if x.counts.is_none() && self.indices.gives(self.model, self.input_number(operator, 0)?) {
+            return Ok(x);
+        }
         fail_if(x.counts.is_none(), "its input is not of int8")?;
         let output = operator.outputs.first().copied().flatten();
         let is_read = self.model.main.operators.iter().any(|of| of.inputs.contains(&output));

@@ -5,6 +5,7 @@ mod interface;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cells::Cells;
+use super::index::Indices;
 use super::integers::{Counted, Counts, LIMITS, Multiplier};
 use super::malformed;
 use super::moment::Moment;
@@ -105,6 +106,8 @@ pub struct Reader<'a> {
     pub unrolled: Option<Unrolled>,
     /// Why steps are no unrolled layer.
     pub no_loop: Option<String>,
+    /// Inputs that are indices of tables.
+    pub indices: Indices,
     /// Numbers of the graphs that others call.
     pub called: Vec<usize>,
     /// Whether the steps of float inputs are the rows of a window.
@@ -163,6 +166,7 @@ impl<'a> Reader<'a> {
             cells,
             unrolled: None,
             no_loop: None,
+            indices: Indices::default(),
             called,
             in_windows,
             hybrid: false,
@@ -190,6 +194,7 @@ impl<'a> Reader<'a> {
                 self.find_unrolled()?;
             }
         }
+        self.find_indices()?;
         for &input in &self.model.main.inputs {
             if !self.cells.inputs.contains(&input) {
                 self.input(input)?;
@@ -203,7 +208,7 @@ impl<'a> Reader<'a> {
             }
             let is_folded = operator.outputs.iter().flatten().any(|output| self.folded.contains(output));
             let is_inside = self.unrolled.as_ref().is_some_and(|unrolled| unrolled.leaves_out(operator));
-            if is_folded || is_inside || self.cells.leave_out(operator) {
+            if is_folded || is_inside || self.cells.leave_out(operator) || self.indices.leave_out(operator) {
                 continue;
             }
             let values = match self.cell_at(operator).and_then(|cell| match cell {
@@ -365,6 +370,7 @@ impl<'a> Reader<'a> {
                 self.activation(operator)
             }
             "UNPACK" | "PACK" => self.one(operator),
+            "GATHER" => self.table(operator),
             _ => {
                 let node = self.node(operator);
                 return Err(ImportError::UnreadOp { node, op: operator.name() }.into());

@@ -162,7 +162,8 @@ impl<'a> Reader<'a> {
             let is_joined = maker.get(&tensor).is_some_and(|of| joins(of));
             // Other operators over sequences are read one by one.
             let sequence = sequence.filter(|(id, axis)| match algebra.arena.expr(*id) {
-                Expr::Rnn(..) | Expr::Reverse(_) => true,
+                Expr::Rnn(..) => true,
+                Expr::Reverse(of) => matches!(algebra.arena.expr(*of), Expr::Rnn(..)),
                 Expr::Linear(_) | Expr::Unary(..) | Expr::Concat(_) => is_joined && axis.is_some(),
                 _ => false,
             });

@@ -15,8 +15,10 @@ impl Reader<'_> {
         let tensor = &self.model.main.tensors[number];
         let (name, shape) = (tensor.name()?, tensor.shape()?);
         let of = |what: String| unsupported(format!("input {name:?} {what}"));
+        let is_index = self.indices.has_input(number);
         let counts = match tensor.of {
             Type::F32 => None,
+            Type::I32 | Type::I64 if is_index => None,
             Type::I8 | Type::U8 => {
                 Some(self.counts(number)?.ok_or_else(|| of(format!("of {} without a scale", tensor.of.name())))?)
             }
@@ -37,6 +39,11 @@ impl Reader<'_> {
                 let known = *self.steps.get_or_insert(steps);
                 err_if(known != steps, || of(format!("of {steps} steps beside another of {known}")))?;
                 (features, Along::Stream(usize::from(shape[0] == 1)))
+            }
+            [1, steps] if steps > 1 && has_lstm && is_index => {
+                let known = *self.steps.get_or_insert(steps);
+                err_if(known != steps, || of(format!("of {steps} steps beside another of {known}")))?;
+                (1, Along::Stream(1))
             }
             [1, ..] => (shape.iter().product(), Along::Nothing),
             _ => return Err(of(format!("of a batch: it is {shape:?}"))),

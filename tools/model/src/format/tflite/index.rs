@@ -1,0 +1,144 @@
+//! The indices of a table, as converters write them.
+//!
+//! ```text
+//! GATHER(table, c)                                   c = CAST(x)   Keras declares the input of an Embedding as floats
+//! GATHER(table, SELECT(LESS(c, 0), ADD(c, rows), c))               negative indices count from the end
+//! ```
+//!
+//! The `GATHER` reads the input itself, because the indices of words are whole numbers from 0.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use tidegate::internals::cell::CellKind;
+
+use super::lower::{Along, Reader, Refused, Value};
+use super::options::FUSED;
+use super::schema::{Model, Operator, Type, integers};
+use crate::canonical::Tensor;
+use crate::error::Result;
+use crate::format::{layer::Layer, refuse::fail_if};
+
+/// The inputs of a graph that are indices.
+#[derive(Default)]
+pub struct Indices {
+    /// By the tensors that the `GATHER`s read.
+    of: BTreeMap<usize, usize>,
+    /// Tensors between the inputs and the `GATHER`s.
+    between: BTreeSet<usize>,
+}
+
+impl Indices {
+    pub fn has_input(&self, input: usize) -> bool {
+        self.of.values().any(|&of| of == input)
+    }
+
+    /// Whether a tensor holds rows of a table.
+    pub fn gives(&self, model: &Model<'_>, tensor: usize) -> bool {
+        let gathers = |of: &&Operator<'_>| of.op == "GATHER" && of.outputs.contains(&Some(tensor));
+        let gather = model.main.operators.iter().find(gathers);
+        gather.and_then(|of| of.inputs.get(1).copied().flatten()).is_some_and(|index| self.of.contains_key(&index))
+    }
+
+    /// Whether an operator only converts indices.
+    pub fn leave_out(&self, operator: &Operator<'_>) -> bool {
+        let outputs = &operator.outputs;
+        !outputs.is_empty() && outputs.iter().flatten().all(|output| self.between.contains(output))
+    }
+}
+
+impl Reader<'_> {
+    /// Finds the inputs that are indices.
+    pub fn find_indices(&mut self) -> Result<()> {
+        let main = &self.model.main;
+        let of_tables = || main.operators.iter().filter(|operator| operator.op == "GATHER");
+        if of_tables().next().is_none() {
+            return Ok(());
+        }
+        let mut makers = HashMap::new();
+        for operator in &main.operators {
+            makers.extend(operator.outputs.iter().flatten().map(|&output| (output, operator)));
+        }
+        let mut found = Indices::default();
+        for gather in of_tables() {
+            let Some(&Some(index)) = gather.inputs.get(1) else { continue };
+            let mut between = BTreeSet::new();
+            let input = match self.from_end(&makers, index, &mut between)? {
+                Some(start) => self.uncast(&makers, start, &mut between),
+                None => self.uncast(&makers, index, &mut between),
+            };
+            if main.inputs.contains(&input) && (input != index || main.tensors[input].of != Type::F32) {
+                found.of.insert(index, input);
+                found.between.extend(between);
+            }
+        }
+        self.indices = found;
+        Ok(())
+    }
+
+    /// The indices in front of a `CAST` to integers.
+    fn uncast(&self, makers: &HashMap<usize, &Operator<'_>>, tensor: usize, between: &mut BTreeSet<usize>) -> usize {
+        let cast = makers.get(&tensor).filter(|of| of.op == "CAST" && self.is_whole(tensor));
+        let Some(&Some(from)) = cast.and_then(|of| of.inputs.first()) else { return tensor };
+        between.insert(tensor);
+        from
+    }
+
+    fn is_whole(&self, tensor: usize) -> bool {
+        matches!(self.model.main.tensors[tensor].of, Type::I32 | Type::I64)
+    }
+
+    /// Indices of which the negative ones count from the end, before this is resolved.
+    fn from_end(
+        &self,
+        makers: &HashMap<usize, &Operator<'_>>,
+        tensor: usize,
+        between: &mut BTreeSet<usize>,
+    ) -> Result<Option<usize>> {
+        let made = |tensor: usize, ops: &[&str]| makers.get(&tensor).filter(|of| ops.contains(&of.op));
+        let two = |of: &Operator<'_>| match *of.inputs.as_slice() {
+            [Some(a), Some(b)] => Some([a, b]),
+            _ => None,
+        };
+        let Some(choice) = made(tensor, &["SELECT", "SELECT_V2"]) else { return Ok(None) };
+        let &[Some(condition), Some(end), Some(start)] = choice.inputs.as_slice() else { return Ok(None) };
+        let less = made(condition, &["LESS"]).and_then(|of| two(of));
+        let (Some([x, zero]), Some(add)) = (less, made(end, &["ADD"])) else { return Ok(None) };
+        let Some([a, b]) = two(add) else { return Ok(None) };
+        let is_zero = integers(self.model, &self.model.main.tensors[zero])? == Some(vec![0]);
+        let of_start = x == start && (a == start || b == start) && add.option(FUSED, 0_i8)? == 0;
+        if is_zero && of_start {
+            between.extend([tensor, condition, end]);
+        }
+        Ok((is_zero && of_start).then_some(start))
+    }
+
+    /// Rows of a table, by an input of the graph.
+    pub(super) fn table(&mut self, operator: &Operator<'_>) -> Refused {
+        let index = self.input_number(operator, 1)?;
+        let input = self.indices.of.get(&index).copied();
+        let input = input.ok_or("its indices are no input of the graph, which is not supported")?;
+        let (axis, batch) = (operator.option("axis", 0_i32)?, operator.option("batch_dims", 0_i32)?);
+        fail_if(axis != 0, format_args!("attribute axis is {axis}, not 0, which is not supported"))?;
+        fail_if(batch != 0, format_args!("attribute batch_dims is {batch}, not 0, which is not supported"))?;
+        // Weights of int8 in a table make no product, so nothing is rounded.
+        let hybrid = self.hybrid;
+        let (shape, data) = self.floats(operator, 0)?.ok_or("its table is not a constant")?;
+        self.hybrid = hybrid;
+        let &[rows, width] = shape.as_slice() else {
+            return Err(format!("its table is {shape:?}, not a matrix").into());
+        };
+        let x = self.values.get(&input).cloned().ok_or("its indices are not known")?;
+        let shape = self.output_shape(operator)?;
+        let same = shape.split_last() == Some((&width, x.shape.as_slice()));
+        fail_if(!same, format_args!("its output is {shape:?} for indices of {:?}", x.shape))?;
+        let x = self.in_rows_of(x, 1)?;
+        let along = match (x.along, x.source.rows()) {
+            (Along::Nothing, Some(_)) => Along::Rows(x.shape.iter().position(|&dim| dim != 1).unwrap_or(0)),
+            (along, _) => along,
+        };
+        let table = Layer::new(CellKind::Embedding, 1, width).extent("vocabulary", rows);
+        let table = table.tensor("weights", Tensor { shape: vec![rows, width], data });
+        let source = self.network.add(table, &[&x.source]);
+        Ok(Value { source, shape, along, ..x })
+    }
+}
