@@ -146,9 +146,10 @@ fn link(module: &Module, functions: &[String], folder: &Path) -> Result<(), Fail
     let Module { file, package, profile, library, has_vectors } = module;
     let mut build = cargo(".", &["build", "--package", package, "--locked", "--profile", profile]);
     build.args(["--target", install::BROWSER]);
-    let mut target_dir = workspace_target_dir().join("modules");
+    // Each build overwrites the library of the one before, so a module is linked right after its build. The modules share
+    // what cargo compiles for the host.
+    let target_dir = workspace_target_dir().join("modules");
     if *has_vectors {
-        target_dir = target_dir.join("vectors");
         let flags = format!("target.{}.rustflags=['-C', 'target-feature=+simd128']", install::BROWSER);
         build.args(["--config", &flags]);
     }
