@@ -90,9 +90,13 @@ fn library(profile: &str, target: Option<&str>, image: Option<&Path>) -> Result<
     let mut build = cargo(".", &["build", "--package", "tidegate-c", "--locked", "--profile", profile]);
     build.args(["--features", features]);
     let mut folder = firmware::workspace_target_dir();
-    if let Some(target) = target {
-        build.args(["--target", target]);
-        folder.push(target);
+    match target {
+        Some(target) => {
+            build.args(["--target", target]);
+            folder.push(target);
+        }
+        // Optimizing `tidegate` would take longer than the programs run.
+        None => drop(build.args(["--config", "profile.release.package.tidegate.opt-level=0"])),
     }
     if let Some(image) = image {
         build.env("TIDEGATE_IMAGE", image);
