@@ -13,7 +13,7 @@ use crate::{
 const DEMO_LIMIT: Duration = Duration::from_secs(900);
 
 /// Seconds of mutations for each fuzz target, and of the thread sanitizer. `cargo xtask soak` takes hours.
-const MUTATION_SECONDS: &str = "7";
+const MUTATION_SECONDS: &str = "6";
 const RACE_SECONDS: u32 = 10;
 
 /// Words after SKIP that are no failure in CI. CI has no GPU and no gigabytes for cuDNN, PyTorch and Keras, does not check
