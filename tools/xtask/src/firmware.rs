@@ -172,6 +172,8 @@ const DEBUG: &[&str] = &[
     "--config",
     "profile.release.opt-level=0",
     "--config",
+    WITHOUT_LTO,
+    "--config",
     "profile.release.debug-assertions=true",
     "--config",
     "profile.release.overflow-checks=true",
@@ -180,6 +182,10 @@ const DEBUG: &[&str] = &[
     "--config",
     "profile.release.build-override.overflow-checks=false",
 ];
+
+/// LTO takes most of the time of such a build, and a debug build of a user has none. These flags turn it off for the
+/// target of [`debug`] only: with a setting of the profile, the packer would be compiled again.
+const WITHOUT_LTO: &str = "target.thumbv7em-none-eabihf.rustflags=['-Clto=off', '-Clinker-plugin-lto=no']";
 
 /// Builds every program for every target.
 pub fn build() -> Result<(), Failure> {
