@@ -151,8 +151,16 @@ pub fn targets() -> Vec<&'static str> {
 
 /// Cargo's arguments for the tests of the workspace. Every release build of the workspace uses them, because with
 /// another set of features cargo would compile everything again.
-pub const WORKSPACE_TESTS: [&str; 6] =
-    ["test", "--workspace", "--release", "--locked", "--features", "tidegate-gpu-measure/cudnn"];
+pub const WORKSPACE_TESTS: [&str; 8] = [
+    "test",
+    "--workspace",
+    "--release",
+    "--locked",
+    "--features",
+    "tidegate-gpu-measure/cudnn",
+    "--config",
+    "tools/xtask/tests.toml",
+];
 
 /// A build for small size, as the profile of the workspace defines it.
 const SMALL: &[&str] = &["--release"];
