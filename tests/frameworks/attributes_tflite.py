@@ -42,6 +42,7 @@ OPS = {
         dilationHFactor=[3], quantizedBiasType=[4])),
     "RESHAPE": ("float_conv_alone", dict(newShape=[[1, -1]])),
     "WHILE": ("float_while_rnn", dict(condSubgraphIndex=[0, 2], bodySubgraphIndex=[0, 1])),
+    "GATHER": ("float_words_pool", dict(axis=[1], batchDims=[1])),
 }
 FUSED = dict(fusedActivationFunction=[1, 2, 3, 4, 5])
 POWERS_OF_TWO = dict(potScaleInt16=[False])
@@ -142,6 +143,9 @@ def real(values, details):
 
 
 def once(rng, details):
+    if details["dtype"] == np.int32:
+        # Words of the table of the samples.
+        return rng.integers(0, 20, [1, *details["shape"]]).astype("i4")
     return rng.normal(0, 1, [1, *details["shape"]]).astype("f4")
 
 
