@@ -205,6 +205,24 @@ def unrolled_by_hand(rng, order=range(5), initial=0.0, cells=1):
     return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 5, 3)).astype("f4")
 
 
+def beside_a_window(rng, **more):
+    """A recurrent layer behind a layer that waits for all steps, in the order of operators."""
+    x = inputs = keras.Input((6, 3), batch_size=1)
+    x = L.Concatenate()([L.Dense(3)(L.Flatten()(x)), L.LSTM(4, **more)(x)])
+    model = drawn(rng, keras.Model(inputs, L.Dense(2)(x)))
+    return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 6, 3)).astype("f4")
+
+
+def residual(rng, blocks=30):
+    """Layers around which each step is added, so that the ways to an output double with each, and the last step."""
+    x = inputs = keras.Input((4, 3), batch_size=1)
+    x = L.SimpleRNN(3, return_sequences=True)(x)
+    for _ in range(blocks):
+        x = L.Add()([x, L.Dense(3, activation="relu")(x)])
+    model = drawn(rng, keras.Model(inputs, L.Dense(2)(x[:, -1])), 0.3)
+    return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 4, 3)).astype("f4")
+
+
 def recurrent(*kinds, sequences=True, **more):
     """Layers of these kinds, the last of which returns all steps or the last one."""
     def layers():
@@ -271,6 +289,10 @@ SAMPLE = [
     ("float_words_while", words, dict(layers=recurrent(L.LSTM), dtype="float32")),
     ("float_words_unrolled", words, dict(layers=recurrent(L.GRU, sequences=False, unroll=True))),
     ("float_words_pool", words, dict(layers=lambda: [L.GlobalAveragePooling1D(), L.Dense(2)], whole=True)),
+    ("float_while_beside_a_window", beside_a_window, {}),
+    ("float_unrolled_beside_a_window", beside_a_window, dict(unroll=True)),
+    ("float_while_residual", residual, {}),
+    ("float_while_both_last", loops, dict(layers=lambda: [L.Bidirectional(L.GRU(3, return_sequences=True)), L.Lambda(lambda x: x[:, -1]), L.Dense(2)])),
 ]
 
 # Kinds that `check` makes in addition.

@@ -457,7 +457,7 @@ impl Network {
             version: 1,
             source,
             inputs: self.inputs,
-            nodes: self.nodes,
+            nodes: windows_last(self.nodes),
             outputs: self.outputs,
             labels: Vec::new(),
             front_end: None,
@@ -469,6 +469,26 @@ impl Network {
         model.validate()?;
         Ok(model)
     }
+}
+
+/// Cells that wait until a window is full.
+const WINDOWS: [CellKind; 3] = [CellKind::Window, CellKind::WindowDense, CellKind::WindowDepthwise];
+
+/// The nodes with those in front that depend on no window. A step ends at the first window that is not full, so a recurrent
+/// node behind a window would miss steps.
+fn windows_last(nodes: Vec<Node>) -> Vec<Node> {
+    let mut behind = HashSet::new();
+    for node in &nodes {
+        // Each hop of a window is a step, once its prefill and the rows that came have filled it.
+        let waits = node.extent("hop") > 1 || node.extent("length") > node.extent("prefill") + 1;
+        let is_window = CellKind::from_name(&node.cell).is_some_and(|kind| WINDOWS.contains(&kind));
+        if (is_window && waits) || node.inputs.iter().any(|input| behind.contains(input)) {
+            behind.insert(node.name.clone());
+        }
+    }
+    let (last, mut first): (Vec<Node>, Vec<Node>) = nodes.into_iter().partition(|node| behind.contains(&node.name));
+    first.extend(last);
+    first
 }
 
 impl Conversion {

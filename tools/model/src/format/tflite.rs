@@ -58,9 +58,13 @@ pub(super) fn import(bytes: &[u8], name: &str, options: &Options) -> Result<Impo
     unsupported_if(options.window.is_some(), "--window with a file whose sequences have a length")?;
     let mut budget = Budget::of_file(bytes.len());
     let mut model = schema::Model::read(bytes, &mut budget)?;
-    variables::remove_unused(&mut model.main);
+    let initial = variables::remove_unused(&mut model.main);
     let source = format!("{name}, TFLite");
-    let read = |in_windows| Reader::new(&model, budget.clone(), in_windows).import(&source, &options.onnx.states);
+    let read = |in_windows| {
+        let mut reader = Reader::new(&model, budget.clone(), in_windows);
+        reader.called.clone_from(&initial);
+        reader.import(&source, &options.onnx.states)
+    };
     match read(false)? {
         Some(imported) => Ok(imported),
         None => read(true)?.ok_or_else(|| unsupported("a graph with windows over several layers".into())),

@@ -32,7 +32,7 @@ pub fn input(arena: &mut Arena, second: &Found, value: Id) -> Option<Id> {
     arena.concat(&x?).ok()
 }
 
-/// An expression of the second step, in which the zeros that `known` has in place of its states are folded.
+/// An expression in which the zeros of initial states are folded. `known` has those in place of the states of a later step.
 fn begun(arena: &mut Arena, id: Id, known: &mut HashMap<Id, Id>, depth: usize) -> Option<Id> {
     if let Some(&begun) = known.get(&id) {
         return Some(begun);
@@ -44,6 +44,7 @@ fn begun(arena: &mut Arena, id: Id, known: &mut HashMap<Id, Id>, depth: usize) -
     let new: Option<Vec<Id>> = operands.iter().map(|&operand| begun(arena, operand, known, depth + 1)).collect();
     let new = new?;
     let folded = match (arena.expr(id).clone(), new.as_slice()) {
+        (Expr::Linear(linear), new) => without_zeros(arena, linear, new)?,
         _ if new == operands => id,
         (Expr::Affine(_, _, shift), &[x]) if arena.is_zero(x) => {
             let shape = arena.shape(id).to_vec();
@@ -51,7 +52,6 @@ fn begun(arena: &mut Arena, id: Id, known: &mut HashMap<Id, Id>, depth: usize) -
         }
         (Expr::Add(..), &[zero, x] | &[x, zero]) if arena.is_zero(zero) => x,
         (Expr::Mul(..), &[zero, _] | &[_, zero]) if arena.is_zero(zero) => zero,
-        (Expr::Linear(linear), new) => without_zeros(arena, linear, new)?,
         _ if arena.is_stepwise(id) => arena.with_operands(id, &new).ok()?,
         _ => return None,
     };
@@ -59,11 +59,12 @@ fn begun(arena: &mut Arena, id: Id, known: &mut HashMap<Id, Id>, depth: usize) -
     Some(folded)
 }
 
-/// A sum with new sources, without the products of zeros.
+/// A sum with new sources, without the products of zeros and without a bias of zeros.
 fn without_zeros(arena: &mut Arena, mut linear: Linear, sources: &[Id]) -> Option<Id> {
     linear.sources_mut().zip(sources).for_each(|(source, &new)| *source = new);
     linear.terms.retain(|(source, _)| !arena.is_zero(*source));
     linear.diagonals.retain(|(source, _)| !arena.is_zero(*source));
+    linear.bias = linear.bias.filter(|&bias| arena.vector(bias).iter().any(|&value| value != 0.0));
     let shape = arena.with_width(*sources.first()?, linear.units);
     match linear.bias {
         _ if linear.sources().next().is_some() => arena.make(Expr::Linear(linear), shape).ok(),
@@ -86,6 +87,13 @@ fn matches(
     if parts.contains(&expected) {
         return *found.entry(expected).or_insert(first) == first;
     }
+    let first = match arena.expr(first).clone() {
+        Expr::Linear(linear) => {
+            let sources: Vec<Id> = linear.sources().collect();
+            without_zeros(arena, linear, &sources).unwrap_or(first)
+        }
+        _ => first,
+    };
     if (expected == first && arena.is_constant(first)) || !seen.insert((expected, first)) {
         return true;
     }
@@ -93,6 +101,7 @@ fn matches(
     depth < MAX_DEPTH
         && arena.spend_steps(1).is_ok()
         && arena.expr(expected).is_like(arena.expr(first))
+        && arena.width(expected) == arena.width(first)
         && of_expected.len() == of_first.len()
         && of_expected.into_iter().zip(of_first).all(|(a, b)| matches(arena, a, b, parts, found, seen, depth + 1))
 }

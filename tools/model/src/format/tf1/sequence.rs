@@ -106,7 +106,8 @@ pub fn of_steps(arena: &mut Arena, steps: &[Id], depth: usize) -> Result<Id, Str
     if found.is_some() {
         return of_cell(arena, steps, depth);
     }
-    let same_layer = steps.iter().all(|&step| arena.expr(first).is_like(arena.expr(step)));
+    let is_alike = |&step: &Id| arena.expr(first).is_like(arena.expr(step)) && arena.width(first) == arena.width(step);
+    let same_layer = steps.iter().all(is_alike);
     fail_if(!same_layer, "its steps are not computed alike")?;
     let operands: Vec<Vec<Id>> = steps.iter().map(|&step| arena.operands(step)).collect();
     let mut lifted = Vec::new();

@@ -8,7 +8,7 @@
 mod rows;
 mod sequences;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use tidegate::internals::activation::Activation;
 
@@ -67,10 +67,14 @@ pub struct Algebra<'r, 'a> {
     budget: &'r mut Budget,
     pub arena: Arena,
     pub items: BTreeMap<usize, Item>,
+    /// Single steps of sequences, by the sequence and the step.
+    steps: HashMap<(Id, usize), Id>,
     /// Weights whose columns were rows in the file, by their tensors.
     turned: BTreeMap<usize, Id>,
     /// Whether any weights are integers beside float activations.
     pub hybrid: bool,
+    /// Whether rows of a tensor may be the steps of a sequence.
+    pub has_sequences: bool,
 }
 
 type Items = Result<Vec<Item>, Trouble>;
@@ -83,7 +87,9 @@ impl<'r, 'a> Algebra<'r, 'a> {
             budget,
             arena: Arena::new(model.len.saturating_mul(VALUES)),
             items: BTreeMap::new(),
+            steps: HashMap::new(),
             turned: BTreeMap::new(),
+            has_sequences: false,
             hybrid: false,
         }
     }
@@ -124,6 +130,7 @@ impl<'r, 'a> Algebra<'r, 'a> {
             let data = integers(self.model, tensor)?.ok_or_else(missing)?;
             Item::Whole(data.into_iter().map(Count::Is).collect())
         } else {
+            self.model.data(tensor)?.ok_or_else(missing)?;
             self.budget.take(shape.iter().product(), NUMBER).map_err(crate::error::ImportError::from)?;
             let data = floats(self.model, tensor)?.ok_or_else(missing)?;
             Item::Real(self.arena.constant(Tensor { shape, data })?)
@@ -315,7 +322,10 @@ impl<'r, 'a> Algebra<'r, 'a> {
     fn same(&mut self, operator: &Operator<'_>) -> Items {
         let several = operator.inputs.len() > 1 && operator.op == "PACK";
         fail_if(several, "it packs several values, which is not supported in a recurrent cell")?;
+        let output = operator.outputs.first().copied().flatten().ok_or("it has no output")?;
+        let rows = self.has_sequences && steps_axis(&self.graph.tensors[output].shape()?).is_some();
         match self.input(operator, 0)? {
+            Item::Real(id) if rows && !self.arena.is_constant(id) => Err("it makes rows of one row".into()),
             item @ (Item::Real(_) | Item::Whole(_)) => Ok(vec![item]),
             _ => Err("it reshapes more than a row".into()),
         }

@@ -181,10 +181,12 @@ impl<'a> Reader<'a> {
         unsupported_if(len > MAX_NODES, format_args!("a graph of {len} operators, more than {MAX_NODES},"))?;
         let has_variables = self.model.main.operators.iter().any(is_of_variables);
         if has_variables {
-            (self.carried, self.called) = self.carried_states()?;
-            if self.carried.is_empty() {
-                self.called = self.follow_rows()?;
+            let (carried, mut called) = self.carried_states()?;
+            if carried.is_empty() {
+                called = self.follow_rows()?;
             }
+            self.carried = carried;
+            self.called.extend(called);
         }
         let both = has_variables && !states.is_empty();
         unsupported_if(both, "--state with a graph that keeps its states in variables")?;
@@ -211,12 +213,13 @@ impl<'a> Reader<'a> {
             if is_folded || is_inside || self.cells.leave_out(operator) || self.indices.leave_out(operator) {
                 continue;
             }
-            let values = match self.cell_at(operator).and_then(|cell| match cell {
+            let cells = self.cell_at(operator).and_then(|cell| match cell {
                 None => self.unrolled_at(operator),
-                cell => Ok(cell),
-            }) {
-                Ok(None) => self.operator(operator),
-                cell => cell.map(Vec::from_iter),
+                Some(cell) => Ok(vec![cell]),
+            });
+            let values = match cells {
+                Ok(cells) if cells.is_empty() => self.operator(operator),
+                cells => cells,
             };
             let explained = |trouble| self.of_no_loop(self.cells.explained(self.named(operator, trouble)));
             let values = values.map_err(explained)?;

@@ -12,7 +12,7 @@ use crate::format::refuse::fail_if;
 use crate::format::tf1::{Arena, Expr, Id, Linear};
 
 /// Maximum depth of cells that read each other's outputs.
-const MOST_DEPTH: usize = 16;
+const MOST_DEPTH: usize = 100;
 
 /// The layers over some sequences.
 pub struct Layers {

@@ -17,17 +17,30 @@ use crate::format::tf1::{Arena, Expr, Id, chain, find_cell, of_steps};
 /// The cells of a graph with an unrolled loop.
 pub struct Unrolled {
     layers: Layers,
-    /// Tensors that cells compute, and the sequences of their outputs. A tensor without an axis is the output of the last
-    /// step; the others have an axis that counts the steps.
-    outputs: BTreeMap<usize, (Id, Option<usize>)>,
-    /// Sequences that other operators compute, and their tensors.
-    read: BTreeMap<Id, usize>,
+    /// By the tensors that cells compute.
+    outputs: BTreeMap<usize, Rolled>,
     /// Tensors that the outputs of the graph need, without those inside of cells.
     needed: BTreeSet<usize>,
     pub hybrid: bool,
 }
 
+/// A tensor that cells compute.
+struct Rolled {
+    /// The sequence of all outputs.
+    id: Id,
+    /// The dimension of the tensor that counts the steps. `None` for the output of the last step.
+    axis: Option<usize>,
+    /// Sequences that other operators compute, and their tensors.
+    read: BTreeMap<Id, usize>,
+}
+
 impl Unrolled {
+    /// Whether a sequence of this many steps is read.
+    pub fn has_steps(&self, steps: usize) -> bool {
+        let mut read = self.outputs.values().flat_map(|of| of.read.keys());
+        read.any(|&id| self.layers.arena.shape(id).get(1) == Some(&(steps as i64)))
+    }
+
     /// Whether an operator computes something inside of cells, or nothing that the graph's outputs need.
     pub fn leaves_out(&self, operator: &Operator<'_>) -> bool {
         !operator.outputs.iter().flatten().any(|output| self.needed.contains(output))
@@ -35,10 +48,10 @@ impl Unrolled {
 
     /// Whether any cell runs from the last step to the first.
     pub fn has_backwards(&self) -> bool {
-        let mut open: Vec<Id> = self.outputs.values().map(|(id, _)| *id).collect();
-        let mut seen = BTreeSet::new();
+        let mut open: Vec<Id> = self.outputs.values().map(|of| of.id).collect();
+        let mut seen: BTreeSet<Id> = self.outputs.values().flat_map(|of| of.read.keys().copied()).collect();
         while let Some(id) = open.pop() {
-            if seen.insert(id) && !self.read.contains_key(&id) {
+            if seen.insert(id) {
                 if matches!(self.layers.arena.expr(id), Expr::Reverse(_)) {
                     return true;
                 }
@@ -58,7 +71,12 @@ fn reads(arena: &Arena, of: Id, tensors: &HashMap<Id, usize>) -> Option<BTreeMap
             continue;
         }
         match (arena.expr(id), tensors.get(&id).filter(|_| id != of)) {
-            (Expr::Rnn(_, x) | Expr::Reverse(x), _) => open.push(*x),
+            // A cell that has no layer is left to the operators.
+            (Expr::Rnn(cell, x), _) => {
+                arena.cells[*cell].layer(arena).ok()?;
+                open.push(*x);
+            }
+            (Expr::Reverse(x), _) => open.push(*x),
             (_, Some(tensor)) => drop(read.insert(id, *tensor)),
             (Expr::Linear(_) | Expr::Unary(..) | Expr::Concat(_), None) => open.extend(arena.operands(id)),
             (_, None) => drop(read.insert(id, *tensors.get(&id)?)),
@@ -106,7 +124,9 @@ impl<'a> Reader<'a> {
         }
         let mut budget = self.budget.clone();
         let mut algebra = Algebra::new(self.model, main, &mut budget);
-        let (mut tensors, mut maker) = (HashMap::new(), HashMap::new());
+        algebra.has_sequences = true;
+        let (mut tensors, mut maker, mut no_loop) = (HashMap::new(), HashMap::new(), None);
+        let joins = |of: &Operator<'_>| matches!(of.op, "PACK" | "CONCATENATION");
         for operator in &main.operators {
             for &input in operator.inputs.iter().flatten() {
                 if algebra.items.contains_key(&input) || self.is_constant(Some(input)) {
@@ -128,7 +148,13 @@ impl<'a> Reader<'a> {
             }
             // The outputs of an operator that the algebra does not know become inputs of the algebra.
             match algebra.read(operator) {
-                Err(Trouble::Whole(error @ ImportError::TooCostly(_))) => return Err(error),
+                // The budget is left to the operators.
+                Err(Trouble::Whole(ImportError::TooCostly(_))) => return Ok(()),
+                Err(Trouble::Reason(reason)) if joins(operator) && operator.inputs.len() > 1 => {
+                    let output = operator.outputs.iter().flatten().next();
+                    let name = output.map_or_else(|| Ok(String::new()), |&output| main.tensors[output].name())?;
+                    no_loop.get_or_insert(format!("{name:?} joins steps that are no unrolled layer: {reason}"));
+                }
                 Err(_) => {}
                 Ok(()) => {
                     for &output in operator.outputs.iter().flatten() {
@@ -141,7 +167,7 @@ impl<'a> Reader<'a> {
             maker.extend(operator.outputs.iter().flatten().map(|&output| (output, operator)));
         }
         let (mut open, mut needed) = (main.outputs.to_vec(), BTreeSet::new());
-        let (mut outputs, mut read) = (BTreeMap::new(), BTreeMap::new());
+        let mut outputs = BTreeMap::new();
         while let Some(tensor) = open.pop() {
             if !needed.insert(tensor) {
                 continue;
@@ -152,13 +178,12 @@ impl<'a> Reader<'a> {
                     Ok(sequence) => sequence.map(|sequence| (sequence, None)),
                     Err(reason) => {
                         let name = main.tensors[tensor].name()?;
-                        self.no_loop.get_or_insert(format!("{name:?} ends steps that are no unrolled layer: {reason}"));
+                        no_loop.get_or_insert(format!("{name:?} ends steps that are no unrolled layer: {reason}"));
                         None
                     }
                 },
                 _ => None,
             };
-            let joins = |of: &Operator<'_>| matches!(of.op, "PACK" | "CONCATENATION");
             let is_joined = maker.get(&tensor).is_some_and(|of| joins(of));
             // Other operators over sequences are read one by one.
             let sequence = sequence.filter(|(id, axis)| match algebra.arena.expr(*id) {
@@ -169,46 +194,42 @@ impl<'a> Reader<'a> {
             });
             let found = sequence.and_then(|(id, axis)| Some((id, axis, reads(&algebra.arena, id, &tensors)?)));
             match (found, maker.get(&tensor)) {
-                (Some((id, axis, of_cell)), _) => {
-                    outputs.insert(tensor, (id, axis));
-                    open.extend(of_cell.values());
-                    read.extend(of_cell);
+                (Some((id, axis, read)), _) => {
+                    open.extend(read.values());
+                    outputs.insert(tensor, Rolled { id, axis, read });
                 }
                 (None, Some(operator)) => open.extend(operator.inputs.iter().flatten()),
                 (None, None) => {}
             }
         }
         let Algebra { arena, hybrid, .. } = algebra;
+        self.no_loop = no_loop;
         if !outputs.is_empty() {
-            self.unrolled =
-                Some(Unrolled { layers: Layers::new(arena, BTreeMap::new()), outputs, read, needed, hybrid });
+            self.unrolled = Some(Unrolled { layers: Layers::new(arena, BTreeMap::new()), outputs, needed, hybrid });
         }
         Ok(())
     }
 
-    /// The output of unrolled cells, if an operator computes it.
-    pub fn unrolled_at(&mut self, operator: &Operator<'_>) -> Result<Option<(usize, Value)>, Trouble> {
-        let Some(mut unrolled) = self.unrolled.take() else { return Ok(None) };
-        let value = self.output_of(&mut unrolled, operator);
+    /// The outputs of unrolled cells that an operator computes.
+    pub fn unrolled_at(&mut self, operator: &Operator<'_>) -> Result<Vec<(usize, Value)>, Trouble> {
+        let Some(mut unrolled) = self.unrolled.take() else { return Ok(Vec::new()) };
+        let outputs = operator.outputs.iter().flatten().map(|&output| self.output_of(&mut unrolled, output));
+        let outputs = outputs.collect::<Result<Vec<_>, _>>();
         self.unrolled = Some(unrolled);
-        value
+        Ok(outputs?.into_iter().flatten().collect())
     }
 
-    fn output_of(
-        &mut self,
-        unrolled: &mut Unrolled,
-        operator: &Operator<'_>,
-    ) -> Result<Option<(usize, Value)>, Trouble> {
-        let found = operator.outputs.iter().flatten().find_map(|of| Some((*of, *unrolled.outputs.get(of)?)));
-        let Some((output, (id, axis))) = found else { return Ok(None) };
-        let Unrolled { layers, read, hybrid, .. } = unrolled;
+    fn output_of(&mut self, unrolled: &mut Unrolled, output: usize) -> Result<Option<(usize, Value)>, Trouble> {
+        let Unrolled { layers, outputs, hybrid, .. } = unrolled;
+        let Some(&Rolled { id, axis, ref read }) = outputs.get(&output) else { return Ok(None) };
         self.hybrid |= *hybrid;
-        for (&id, tensor) in read.iter() {
+        layers.sequences.clear();
+        for (&id, tensor) in read {
             if let Some(value) = self.values.get(tensor) {
                 let steps = usize::try_from(layers.arena.shape(id)[1]).unwrap_or(0);
                 let value = in_steps(value.clone(), steps);
                 let along = value.along.moved(|_| 0);
-                layers.sequences.entry(id).or_insert(Value { along, ..value });
+                layers.sequences.insert(id, Value { along, ..value });
             }
         }
         let value = self.over_steps(layers, id)?;

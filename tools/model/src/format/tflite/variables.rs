@@ -42,8 +42,8 @@ pub fn name_of(operator: &Operator<'_>) -> Result<String, Trouble> {
 }
 
 /// Removes the variables whose values no output needs, such as the seeds of dropout, with the operators that only compute
-/// their next values.
-pub fn remove_unused(graph: &mut Graph<'_>) {
+/// their next values. Returns the numbers of the graphs that only initialize them.
+pub fn remove_unused(graph: &mut Graph<'_>) -> Vec<usize> {
     let (mut names, mut makers) = (BTreeMap::new(), BTreeMap::new());
     for (index, operator) in graph.operators.iter().enumerate() {
         makers.extend(operator.outputs.iter().flatten().map(|&output| (output, index)));
@@ -66,6 +66,9 @@ pub fn remove_unused(graph: &mut Graph<'_>) {
         next.entry(variable(operator)).or_default().extend(values);
     }
     let (mut open, mut needed, mut used) = (graph.outputs.clone(), BTreeSet::new(), BTreeSet::new());
+    // An operator may also give a variable to another graph.
+    let others = graph.operators.iter().filter(|of| !matches!(of.op, "READ_VARIABLE" | "ASSIGN_VARIABLE"));
+    used.extend(others.flat_map(|of| &of.inputs).flatten().filter_map(|input| names.get(input)).map(Some));
     while let Some(tensor) = open.pop() {
         let Some(&index) = makers.get(&tensor).filter(|&&index| needed.insert(index)) else { continue };
         let operator = &graph.operators[index];
@@ -74,11 +77,15 @@ pub fn remove_unused(graph: &mut Graph<'_>) {
             open.extend(next.get(&variable(operator)).into_iter().flatten());
         }
     }
-    let mut gone: BTreeSet<usize> = BTreeSet::new();
+    let (mut gone, mut initial) = (BTreeSet::<usize>::new(), Vec::new());
     let keeps = graph.operators.iter().enumerate().map(|(index, operator)| {
         let is_unused = variable(operator).is_some_and(|name| !used.contains(&Some(name)));
         let follows = !needed.contains(&index) && operator.inputs.iter().flatten().any(|input| gone.contains(input));
         let is_gone = is_unused || follows || (operator.op == "CALL_ONCE" && used.is_empty() && !names.is_empty());
+        if is_gone && operator.op == "CALL_ONCE" {
+            let called = operator.option("init_subgraph_index", 0_i32).ok();
+            initial.extend(called.and_then(|index| usize::try_from(index).ok()));
+        }
         if is_gone {
             gone.extend(operator.outputs.iter().flatten());
         }
@@ -86,6 +93,7 @@ pub fn remove_unused(graph: &mut Graph<'_>) {
     });
     let mut keeps = keeps.collect::<Vec<bool>>().into_iter();
     graph.operators.retain(|_| keeps.next().unwrap_or(true));
+    initial
 }
 
 impl Reader<'_> {

@@ -9,6 +9,9 @@ use crate::format::tflite::lower::Trouble;
 use crate::format::tflite::options::FUSED;
 use crate::format::tflite::schema::Operator;
 
+/// Maximum number of operators, one behind the other, that compute each step of a sequence alike.
+const MOST_DEPTH: usize = 100;
+
 /// The dimension that counts the steps of a sequence of rows, if there are several of one sequence.
 pub fn steps_axis(shape: &[usize]) -> Option<usize> {
     let axis = shape.iter().position(|&dim| dim != 1)?;
@@ -31,14 +34,26 @@ impl Algebra<'_, '_> {
 
     /// One step of a sequence. What is computed alike for all steps is computed for this step.
     fn step(&mut self, sequence: Id, step: usize) -> Result<Id, Trouble> {
+        self.step_at(sequence, step, 0)
+    }
+
+    fn step_at(&mut self, sequence: Id, step: usize, depth: usize) -> Result<Id, Trouble> {
+        if let Some(&known) = self.steps.get(&(sequence, step)) {
+            return Ok(known);
+        }
+        fail_if(depth == MOST_DEPTH, "its sequence is computed by too many operators")?;
+        self.arena.spend_steps(1)?;
         if self.arena.is_stepwise(sequence) {
-            let operands = self.arena.operands(sequence).into_iter().map(|operand| self.step(operand, step));
+            let operands = self.arena.operands(sequence).into_iter();
+            let operands = operands.map(|operand| self.step_at(operand, step, depth + 1));
             let operands = operands.collect::<Result<Vec<_>, _>>()?;
-            return Ok(self.arena.with_operands(sequence, &operands)?);
+            let made = self.arena.with_operands(sequence, &operands)?;
+            self.steps.insert((sequence, step), made);
+            return Ok(made);
         }
         if let Expr::Reverse(forward) = *self.arena.expr(sequence) {
             let last = usize::try_from(self.arena.shape(sequence)[1]).unwrap_or(0).saturating_sub(1);
-            return self.step(forward, last.saturating_sub(step));
+            return self.step_at(forward, last.saturating_sub(step), depth + 1);
         }
         let is_last = self.arena.shape(sequence)[1] == step as i64 + 1;
         Ok(self.arena.step(sequence, if is_last { At::Last } else { At::Step(step) })?)

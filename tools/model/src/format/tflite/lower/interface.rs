@@ -30,17 +30,18 @@ impl Reader<'_> {
         }
         let has = |of: &[&str]| self.model.main.operators.iter().any(|operator| of.contains(&operator.op));
         let backwards = self.unrolled.as_ref().map(Unrolled::has_backwards);
-        let has_lstm = has(&[LSTM, "WHILE"]) || backwards.is_some();
+        let is_unrolled = |steps| self.unrolled.as_ref().is_some_and(|unrolled| unrolled.has_steps(steps));
+        let streams = |steps| has(&[LSTM, "WHILE"]) || is_unrolled(steps);
         let is_reversed = has(&["REVERSE_V2"]) || backwards == Some(true);
         let (size, along) = match *shape {
             // A step is a row.
             [1, ..] if self.timeline.has(number) => (rows_and_size(&shape).1, Along::Nothing),
-            [1, steps, features] | [steps, 1, features] if steps > 1 && has_lstm => {
+            [1, steps, features] | [steps, 1, features] if steps > 1 && streams(steps) => {
                 let known = *self.steps.get_or_insert(steps);
                 err_if(known != steps, || of(format!("of {steps} steps beside another of {known}")))?;
                 (features, Along::Stream(usize::from(shape[0] == 1)))
             }
-            [1, steps] if steps > 1 && has_lstm && is_index => {
+            [1, steps] if steps > 1 && streams(steps) && is_index => {
                 let known = *self.steps.get_or_insert(steps);
                 err_if(known != steps, || of(format!("of {steps} steps beside another of {known}")))?;
                 (1, Along::Stream(1))
@@ -52,6 +53,9 @@ impl Reader<'_> {
         let source = self.network.input(&name, size);
         if self.timeline.has(number) {
             self.network.called_with(&name, rows_and_size(&shape).0);
+        } else if along == Along::Nothing {
+            // A call of the graph is a step.
+            self.network.called_with(&name, 1);
         }
         let value = match counts {
             None => {
