@@ -62,7 +62,7 @@ impl Reader<'_> {
         for gather in of_tables() {
             let Some(&Some(index)) = gather.inputs.get(1) else { continue };
             let mut between = BTreeSet::new();
-            let input = match self.from_end(&makers, index, &mut between)? {
+            let input = match self.wrapped(&makers, index, &mut between)? {
                 Some(start) => self.uncast(&makers, start, &mut between),
                 None => self.uncast(&makers, index, &mut between),
             };
@@ -88,7 +88,7 @@ impl Reader<'_> {
     }
 
     /// Indices of which the negative ones count from the end, before this is resolved.
-    fn from_end(
+    fn wrapped(
         &self,
         makers: &HashMap<usize, &Operator<'_>>,
         tensor: usize,
