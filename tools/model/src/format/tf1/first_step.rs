@@ -4,8 +4,10 @@
 use std::collections::{HashMap, HashSet};
 
 use super::pattern::Found;
-use super::sequence::MAX_DEPTH;
 use super::symbol::{Arena, Expr, Id, Linear};
+
+/// Maximum depth of the expressions of a step.
+const MAX_DEPTH: usize = 100;
 
 /// The input of the first step, given the second one: its output `value` and its cell. `None` if the second step computes
 /// something else than the first one if its states are zeros.

@@ -285,7 +285,7 @@ impl Reader<'_> {
     /// Adds no layer: the scale and zero point of the output port say what its integers mean.
     pub(super) fn dequantize(&mut self, operator: &Operator<'_>) -> Refused {
         let x = self.value(operator, 0)?;
-        if x.counts.is_none() && self.indices.gives(self.model, self.input_number(operator, 0)?) {
+        if x.counts.is_none() && self.is_of_table(self.input_number(operator, 0)?) {
             return Ok(x);
         }
         fail_if(x.counts.is_none(), "its input is not of int8")?;

@@ -13,7 +13,7 @@ use super::over_steps::{Layers, in_steps};
 use super::schema::{Graph, Operator, Type, floats, integers};
 use super::variables::{Variables, name_of};
 use crate::format::refuse::fail_if;
-use crate::format::tf1::{Arena, Expr, of_loop};
+use crate::format::tf1::{Expr, of_loop};
 
 /// The meaning of a value of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,10 +135,9 @@ impl Reader<'_> {
         for inner in &body.operators {
             algebra.read(inner).map_err(|trouble| within(inner, &body, "body_subgraph_index", trouble))?;
         }
-        let mut layers = Layers::new(Arena::new(0), sequences);
         let next = (0..count).map(|slot| algebra.item(body.outputs[slot])).collect::<Vec<_>>();
         self.hybrid |= algebra.hybrid;
-        layers.arena = algebra.arena;
+        let mut arena = algebra.arena;
         let mut lists = Vec::new();
         for (slot, (role, next)) in roles.iter().zip(next).enumerate() {
             match (*role, next) {
@@ -157,16 +156,20 @@ impl Reader<'_> {
         let states = roles.iter().enumerate().filter(|(_, role)| **role == Role::State).map(|(slot, _)| slot);
         for (variable, slot) in states.enumerate() {
             let next = lists.iter().find(|(of, ..)| *of == slot).map(|(.., id)| *id);
-            layers.arena.variables[variable].next = next;
+            arena.variables[variable].next = next;
         }
-        let mut values = Vec::new();
+        let (mut values, mut known) = (Vec::new(), BTreeMap::new());
         for (slot, rows, id) in lists {
             let Some(output) = operator.outputs[slot].filter(|&output| self.is_used(output)) else { continue };
             let (shape, inner) = (self.shape_of(output)?, body.tensors[body.inputs[slot]].shape()?);
             fail_if(shape != inner, format_args!("its output {slot} is {shape:?}, and {inner:?} in its body"))?;
-            let sequence = of_loop(&mut layers.arena, 0, id, turns as i64, 0).map_err(Trouble::from);
-            let value =
-                sequence.and_then(|id| self.over_steps(&mut layers, id)).map_err(|reason| match (rows, reason) {
+            let sequence = of_loop(&mut arena, 0, id, turns as i64, 0).map_err(Trouble::from);
+            let value = sequence
+                .and_then(|id| {
+                    let mut layers = Layers { arena: &arena, sequences: &sequences, known: &mut known };
+                    self.over_steps(&mut layers, id)
+                })
+                .map_err(|reason| match (rows, reason) {
                     (None, Trouble::Reason(reason)) => format!("its final state {slot} is read: {reason}").into(),
                     (_, reason) => reason,
                 })?;

@@ -5,13 +5,12 @@ mod interface;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cells::Cells;
-use super::index::Indices;
 use super::integers::{Counted, Counts, LIMITS, Multiplier};
 use super::malformed;
 use super::moment::Moment;
+use super::rolled::Unrolled;
 use super::schema::{Model, Operator};
 use super::timeline::{Timeline, is_of_variables};
-use super::unrolled::Unrolled;
 use crate::format::refuse::unsupported_if;
 use crate::format::{Imported, axis::Around, layer::Layer, network::Network, network::Source};
 use crate::{budget::Budget, canonical::MAX_NODES, canonical::Schedule, error::ImportError, error::Result};
@@ -106,8 +105,8 @@ pub struct Reader<'a> {
     pub unrolled: Option<Unrolled>,
     /// Why steps are no unrolled layer.
     pub no_loop: Option<String>,
-    /// Inputs that are indices of tables.
-    pub indices: Indices,
+    /// Inputs that are indices, by the tensors that tables read.
+    pub indices: BTreeMap<usize, usize>,
     /// Numbers of the graphs that others call.
     pub called: Vec<usize>,
     /// Whether the steps of float inputs are the rows of a window.
@@ -166,7 +165,7 @@ impl<'a> Reader<'a> {
             cells,
             unrolled: None,
             no_loop: None,
-            indices: Indices::default(),
+            indices: BTreeMap::new(),
             called,
             in_windows,
             hybrid: false,
@@ -210,7 +209,7 @@ impl<'a> Reader<'a> {
             }
             let is_folded = operator.outputs.iter().flatten().any(|output| self.folded.contains(output));
             let is_inside = self.unrolled.as_ref().is_some_and(|unrolled| unrolled.leaves_out(operator));
-            if is_folded || is_inside || self.cells.leave_out(operator) || self.indices.leave_out(operator) {
+            if is_folded || is_inside || self.cells.leave_out(operator) {
                 continue;
             }
             let cells = self.cell_at(operator).and_then(|cell| match cell {

@@ -15,29 +15,23 @@ use crate::format::tf1::{Arena, Expr, Id, Linear};
 const MOST_DEPTH: usize = 100;
 
 /// The layers over some sequences.
-pub struct Layers {
-    pub arena: Arena,
+pub struct Layers<'l> {
+    pub arena: &'l Arena,
     /// The sequences that the network computes, by their expressions.
-    pub sequences: BTreeMap<Id, Value>,
+    pub sequences: &'l BTreeMap<Id, Value>,
     /// The layers so far, and whether their rows are in reverse order.
-    known: BTreeMap<Id, (Source, bool)>,
-}
-
-impl Layers {
-    pub fn new(arena: Arena, sequences: BTreeMap<Id, Value>) -> Self {
-        Self { arena, sequences, known: BTreeMap::new() }
-    }
+    pub known: &'l mut BTreeMap<Id, (Source, bool)>,
 }
 
 impl Reader<'_> {
     /// The outputs of all steps, given their expression.
-    pub fn over_steps(&mut self, layers: &mut Layers, id: Id) -> Result<Value, Trouble> {
+    pub fn over_steps(&mut self, layers: &mut Layers<'_>, id: Id) -> Result<Value, Trouble> {
         let (source, reversed) = self.layer_over_steps(layers, id, 0)?;
         let x = layers.sequences.values().next().ok_or("it reads no sequence")?;
         Ok(Value { source, reversed, ..x.clone() })
     }
 
-    fn layer_over_steps(&mut self, layers: &mut Layers, id: Id, depth: usize) -> Result<(Source, bool), Trouble> {
+    fn layer_over_steps(&mut self, layers: &mut Layers<'_>, id: Id, depth: usize) -> Result<(Source, bool), Trouble> {
         if let Some(known) = layers.known.get(&id) {
             return Ok(known.clone());
         }
@@ -50,7 +44,7 @@ impl Reader<'_> {
                 (x.source.clone(), x.reversed)
             }
             Expr::Rnn(cell, x) => {
-                let layer = layers.arena.cells[cell].layer(&layers.arena)?;
+                let layer = layers.arena.cells[cell].layer(layers.arena)?;
                 let (x, reversed) = self.layer_over_steps(layers, x, depth + 1)?;
                 let direction = if reversed { Direction::Backward } else { Direction::Forward };
                 (self.network.directed(layer, &[&x], direction), reversed)
@@ -62,7 +56,7 @@ impl Reader<'_> {
             // The same layer at each step, as in a TimeDistributed.
             Expr::Linear(linear) if linear.diagonals.is_empty() => {
                 let (x, reversed) = self.side_by_side(layers, linear.sources(), depth)?;
-                let layer = dense(&layers.arena, &linear);
+                let layer = dense(layers.arena, &linear);
                 (self.network.add(layer, &[&x]), reversed)
             }
             Expr::Unary(activation, x) => {
@@ -81,7 +75,7 @@ impl Reader<'_> {
     /// Several sequences, whose features become one row at each step.
     fn side_by_side(
         &mut self,
-        layers: &mut Layers,
+        layers: &mut Layers<'_>,
         parts: impl Iterator<Item = Id>,
         depth: usize,
     ) -> Result<(Source, bool), Trouble> {

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use super::{Along, LSTM, Reader, Value};
 use crate::error::Result;
 use crate::format::refuse::{err_if, unsupported_if};
+use crate::format::tflite::rolled::Unrolled;
 use crate::format::tflite::schema::Type;
 use crate::format::tflite::timeline::rows_and_size;
-use crate::format::tflite::unrolled::Unrolled;
 use crate::format::tflite::{malformed, unsupported};
 
 impl Reader<'_> {
@@ -15,7 +15,7 @@ impl Reader<'_> {
         let tensor = &self.model.main.tensors[number];
         let (name, shape) = (tensor.name()?, tensor.shape()?);
         let of = |what: String| unsupported(format!("input {name:?} {what}"));
-        let is_index = self.indices.has_input(number);
+        let is_index = self.is_index(number);
         let counts = match tensor.of {
             Type::F32 => None,
             Type::I32 | Type::I64 if is_index => None,

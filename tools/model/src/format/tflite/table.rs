@@ -7,44 +7,16 @@
 //!
 //! The `GATHER` reads the input itself, because the indices of words are whole numbers from 0.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use tidegate::internals::cell::CellKind;
 
 use super::lower::{Along, Reader, Refused, Value};
 use super::options::FUSED;
-use super::schema::{Model, Operator, Type, integers};
+use super::schema::{Operator, Type, integers};
 use crate::canonical::Tensor;
 use crate::error::Result;
 use crate::format::{layer::Layer, refuse::fail_if};
-
-/// The inputs of a graph that are indices.
-#[derive(Default)]
-pub struct Indices {
-    /// By the tensors that the `GATHER`s read.
-    of: BTreeMap<usize, usize>,
-    /// Tensors between the inputs and the `GATHER`s.
-    between: BTreeSet<usize>,
-}
-
-impl Indices {
-    pub fn has_input(&self, input: usize) -> bool {
-        self.of.values().any(|&of| of == input)
-    }
-
-    /// Whether a tensor holds rows of a table.
-    pub fn gives(&self, model: &Model<'_>, tensor: usize) -> bool {
-        let gathers = |of: &&Operator<'_>| of.op == "GATHER" && of.outputs.contains(&Some(tensor));
-        let gather = model.main.operators.iter().find(gathers);
-        gather.and_then(|of| of.inputs.get(1).copied().flatten()).is_some_and(|index| self.of.contains_key(&index))
-    }
-
-    /// Whether an operator only converts indices.
-    pub fn leave_out(&self, operator: &Operator<'_>) -> bool {
-        let outputs = &operator.outputs;
-        !outputs.is_empty() && outputs.iter().flatten().all(|output| self.between.contains(output))
-    }
-}
 
 impl Reader<'_> {
     /// Finds the inputs that are indices.
@@ -58,7 +30,6 @@ impl Reader<'_> {
         for operator in &main.operators {
             makers.extend(operator.outputs.iter().flatten().map(|&output| (output, operator)));
         }
-        let mut found = Indices::default();
         for gather in of_tables() {
             let Some(&Some(index)) = gather.inputs.get(1) else { continue };
             let mut between = BTreeSet::new();
@@ -67,12 +38,23 @@ impl Reader<'_> {
                 None => self.uncast(&makers, index, &mut between),
             };
             if main.inputs.contains(&input) && (input != index || main.tensors[input].of != Type::F32) {
-                found.of.insert(index, input);
-                found.between.extend(between);
+                self.indices.insert(index, input);
+                self.folded.extend(between);
             }
         }
-        self.indices = found;
         Ok(())
+    }
+
+    /// Whether an input of the graph is indices.
+    pub fn is_index(&self, input: usize) -> bool {
+        self.indices.values().any(|&of| of == input)
+    }
+
+    /// Whether a tensor holds rows of a table.
+    pub fn is_of_table(&self, tensor: usize) -> bool {
+        let gathers = |of: &&Operator<'_>| of.op == "GATHER" && of.outputs.contains(&Some(tensor));
+        let gather = self.model.main.operators.iter().find(gathers);
+        gather.and_then(|of| of.inputs.get(1).copied().flatten()).is_some_and(|index| self.indices.contains_key(&index))
     }
 
     /// The indices in front of a `CAST` to integers.
@@ -115,7 +97,7 @@ impl Reader<'_> {
     /// Rows of a table, by an input of the graph.
     pub(super) fn table(&mut self, operator: &Operator<'_>) -> Refused {
         let index = self.input_number(operator, 1)?;
-        let input = self.indices.of.get(&index).copied();
+        let input = self.indices.get(&index).copied();
         let input = input.ok_or("its indices are no input of the graph, which is not supported")?;
         let (axis, batch) = (operator.option("axis", 0_i32)?, operator.option("batch_dims", 0_i32)?);
         fail_if(axis != 0, format_args!("attribute axis is {axis}, not 0, which is not supported"))?;
