@@ -1,7 +1,7 @@
 //! A network before it becomes a canonical model: named layers that read inputs or earlier layers, and the positions of
 //! their states in a golden case.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tidegate::internals::cell::CellKind;
 
@@ -457,7 +457,7 @@ impl Network {
             version: 1,
             source,
             inputs: self.inputs,
-            nodes: windows_last(self.nodes),
+            nodes: in_order(self.nodes)?,
             outputs: self.outputs,
             labels: Vec::new(),
             front_end: None,
@@ -474,21 +474,56 @@ impl Network {
 /// Cells that wait until a window is full.
 const WINDOWS: [CellKind; 3] = [CellKind::Window, CellKind::WindowDense, CellKind::WindowDepthwise];
 
-/// The nodes with those in front that depend on no window. A step ends at the first window that is not full, so a recurrent
-/// node behind a window would miss steps.
-fn windows_last(nodes: Vec<Node>) -> Vec<Node> {
-    let mut behind = HashSet::new();
+/// The nodes in an order in which every node with a state runs as often as it reads values.
+///
+/// A step ends at the first window that is not full. A node behind it misses this step, although nothing that it reads may
+/// come from the window. So nodes with a state that depend on no window, and what they read, come first.
+///
+/// # Errors
+/// If a node with a state would still miss steps, because it depends on another window.
+fn in_order(nodes: Vec<Node>) -> Result<Vec<Node>> {
+    let spec = |node: &Node| CellKind::from_name(&node.cell).map(|kind| (kind, kind.spec()));
+    let has_state = |node: &Node| spec(node).is_some_and(|(_, spec)| !spec.states.is_empty());
+    // Whether a window has no output in some steps: it hops, or its prefill and the first row do not fill it.
+    let waits = |node: &Node| {
+        spec(node).is_some_and(|(kind, _)| WINDOWS.contains(&kind))
+            && (node.extent("hop") > 1 || node.extent("length") > node.extent("prefill") + 1)
+    };
+    let Some(first) = nodes.iter().position(waits) else { return Ok(nodes) };
+    // The windows that each node depends on, itself included.
+    let mut windows: HashMap<&str, BTreeSet<&str>> = HashMap::new();
     for node in &nodes {
-        // Each hop of a window is a step, once its prefill and the rows that came have filled it.
-        let waits = node.extent("hop") > 1 || node.extent("length") > node.extent("prefill") + 1;
-        let is_window = CellKind::from_name(&node.cell).is_some_and(|kind| WINDOWS.contains(&kind));
-        if (is_window && waits) || node.inputs.iter().any(|input| behind.contains(input)) {
-            behind.insert(node.name.clone());
+        let read = node.inputs.iter().filter_map(|input| windows.get(input.as_str()));
+        let mut own: BTreeSet<&str> = read.flatten().copied().collect();
+        if waits(node) {
+            own.insert(&node.name);
+        }
+        windows.insert(&node.name, own);
+    }
+    let is_free = |node: &Node| windows[node.name.as_str()].is_empty();
+    let mut moved: HashSet<&str> = HashSet::new();
+    if nodes[first..].iter().any(|node| has_state(node) && is_free(node)) {
+        for node in nodes.iter().rev() {
+            if moved.contains(node.name.as_str()) || (has_state(node) && is_free(node)) {
+                moved.insert(&node.name);
+                moved.extend(node.inputs.iter().map(String::as_str));
+            }
         }
     }
-    let (last, mut first): (Vec<Node>, Vec<Node>) = nodes.into_iter().partition(|node| behind.contains(&node.name));
-    first.extend(last);
-    first
+    let order = nodes.iter().filter(|node| moved.contains(node.name.as_str()));
+    let order = order.chain(nodes.iter().filter(|node| !moved.contains(node.name.as_str())));
+    let mut before: BTreeSet<&str> = BTreeSet::new();
+    for node in order.clone() {
+        let own = &windows[node.name.as_str()];
+        let missed = before.difference(own).next().filter(|_| has_state(node));
+        if let Some(window) = missed {
+            let name = &node.name;
+            let what = format!("node {name:?}, which would miss the steps in which window {window:?} is not full,");
+            return Err(ImportError::Unsupported(what));
+        }
+        before.extend(own);
+    }
+    Ok(order.cloned().collect())
 }
 
 impl Conversion {
@@ -501,5 +536,35 @@ impl Conversion {
         let (idle, window) = (std::mem::take(&mut network.idle), network.window);
         let (last_only, reversed) = (network.last_only, network.reversed);
         Ok(Self { model: network.model(source)?, states, traces, controls, idle, last_only, reversed, window })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Network;
+
+    /// A network of windows of these lengths and prefills, in this order, over one input.
+    fn windows(of: &[(usize, usize)]) -> Network {
+        let mut network = Network::new();
+        let x = network.input("x", 2);
+        for (at, &(length, prefill)) in of.iter().enumerate() {
+            let window = network.frames(&x, length, 1, prefill);
+            network.output(&format!("y{at}"), &window.flat());
+        }
+        network
+    }
+
+    #[test]
+    fn a_state_that_no_window_feeds_comes_before_a_window_that_waits() {
+        // The second window is full at each step.
+        let model = windows(&[(4, 0), (3, 2)]).model(String::new()).unwrap();
+        let lengths: Vec<usize> = model.architecture.nodes.iter().map(|node| node.extent("length")).collect();
+        assert_eq!(lengths, [3, 4]);
+    }
+
+    #[test]
+    fn a_window_beside_another_that_waits_is_refused() {
+        let refused = windows(&[(4, 0), (5, 0)]).model(String::new()).map(drop).unwrap_err().to_string();
+        assert!(refused.contains("would miss the steps in which window \"window\" is not full"), "{refused}");
     }
 }

@@ -16,7 +16,7 @@ use super::timeline::{Timeline, View, has_rows, rows_and_size};
 use super::unsupported;
 use super::variables::{self, Variables};
 use crate::error::Result;
-use crate::format::refuse::fail_if;
+use crate::format::refuse::{fail_if, unsupported_if};
 
 /// The place of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,8 +115,12 @@ impl Reader<'_> {
     /// Follows the rows of a graph with variables. Returns the numbers of the graphs that it calls.
     pub fn follow_rows(&mut self) -> Result<Vec<usize>> {
         let (mut pass, mut variables, model) = (Pass::default(), Variables::default(), self.model);
+        let mut per_call = None;
         for &input in &model.main.inputs {
             let (rows, size) = rows_and_size(&model.main.tensors[input].shape()?);
+            let known = *per_call.get_or_insert(rows);
+            let differ = format_args!("a graph with inputs of {known} and of {rows} rows in one call");
+            unsupported_if(known != rows, differ)?;
             self.take_numbers(rows, size_of::<Row>())?;
             let row = |row| Row { at: At::New { tensor: input, row }, first: 0, size };
             pass.lists.insert(input, (0..rows).map(row).collect());

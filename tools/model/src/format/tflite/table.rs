@@ -33,7 +33,10 @@ impl Reader<'_> {
         for gather in of_tables() {
             let Some(&Some(index)) = gather.inputs.get(1) else { continue };
             let mut between = BTreeSet::new();
-            let input = match self.wrapped(&makers, index, &mut between)? {
+            let table = gather.inputs.first().copied().flatten();
+            let shape = table.map(|table| main.tensors[table].shape()).transpose()?;
+            let rows = shape.and_then(|shape| shape.first().copied()).unwrap_or(0);
+            let input = match self.wrapped(&makers, (index, rows), &mut between)? {
                 Some(start) => self.uncast(&makers, start, &mut between),
                 None => self.uncast(&makers, index, &mut between),
             };
@@ -73,7 +76,7 @@ impl Reader<'_> {
     fn wrapped(
         &self,
         makers: &HashMap<usize, &Operator<'_>>,
-        tensor: usize,
+        (tensor, rows): (usize, usize),
         between: &mut BTreeSet<usize>,
     ) -> Result<Option<usize>> {
         let made = |tensor: usize, ops: &[&str]| makers.get(&tensor).filter(|of| ops.contains(&of.op));
@@ -86,8 +89,10 @@ impl Reader<'_> {
         let less = made(condition, &["LESS"]).and_then(|of| two(of));
         let (Some([x, zero]), Some(add)) = (less, made(end, &["ADD"])) else { return Ok(None) };
         let Some([a, b]) = two(add) else { return Ok(None) };
-        let is_zero = integers(self.model, &self.model.main.tensors[zero])? == Some(vec![0]);
-        let of_start = x == start && (a == start || b == start) && add.option(FUSED, 0_i8)? == 0;
+        let number = |tensor: usize| integers(self.model, &self.model.main.tensors[tensor]);
+        let is_zero = number(zero)? == Some(vec![0]);
+        let by_rows = if a == start { number(b)? } else { number(a)? } == Some(vec![rows as i64]);
+        let of_start = x == start && (a == start || b == start) && by_rows && add.option(FUSED, 0_i8)? == 0;
         if is_zero && of_start {
             between.extend([tensor, condition, end]);
         }
@@ -114,13 +119,15 @@ impl Reader<'_> {
         let same = shape.split_last() == Some((&width, x.shape.as_slice()));
         fail_if(!same, format_args!("its output is {shape:?} for indices of {:?}", x.shape))?;
         let x = self.in_rows_of(x, 1)?;
-        let along = match (x.along, x.source.rows()) {
-            (Along::Nothing, Some(_)) => Along::Rows(x.shape.iter().position(|&dim| dim != 1).unwrap_or(0)),
+        let count = x.source.rows();
+        let along = match (x.along, count) {
+            (Along::Nothing, Some(rows)) => x.shape.iter().position(|&dim| dim == rows).map_or(x.along, Along::Rows),
             (along, _) => along,
         };
         let table = Layer::new(CellKind::Embedding, 1, width).extent("vocabulary", rows);
         let table = table.tensor("weights", Tensor { shape: vec![rows, width], data });
         let source = self.network.add(table, &[&x.source]);
+        let source = if along == Along::Nothing { source.flat() } else { source };
         Ok(Value { source, shape, along, ..x })
     }
 }

@@ -68,7 +68,9 @@ pub fn remove_unused(graph: &mut Graph<'_>) -> Vec<usize> {
     let (mut open, mut needed, mut used) = (graph.outputs.clone(), BTreeSet::new(), BTreeSet::new());
     // An operator may also give a variable to another graph.
     let others = graph.operators.iter().filter(|of| !matches!(of.op, "READ_VARIABLE" | "ASSIGN_VARIABLE"));
-    used.extend(others.flat_map(|of| &of.inputs).flatten().filter_map(|input| names.get(input)).map(Some));
+    let given: BTreeSet<_> = others.flat_map(|of| &of.inputs).flatten().filter_map(|input| names.get(input)).collect();
+    open.extend(given.iter().filter_map(|name| next.get(&Some(*name))).flatten());
+    used.extend(given.into_iter().map(Some));
     while let Some(tensor) = open.pop() {
         let Some(&index) = makers.get(&tensor).filter(|&&index| needed.insert(index)) else { continue };
         let operator = &graph.operators[index];

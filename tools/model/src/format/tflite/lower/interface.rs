@@ -53,9 +53,6 @@ impl Reader<'_> {
         let source = self.network.input(&name, size);
         if self.timeline.has(number) {
             self.network.called_with(&name, rows_and_size(&shape).0);
-        } else if along == Along::Nothing {
-            // A call of the graph is a step.
-            self.network.called_with(&name, 1);
         }
         let value = match counts {
             None => {
