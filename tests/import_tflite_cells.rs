@@ -146,6 +146,12 @@ fn other_steps_than_those_of_an_unrolled_layer_are_refused_with_the_reason() {
         assert!(text.contains(&format!("ends steps that are no unrolled layer: {reason}; ")), "{name}: {text}");
         assert!(text.contains("convert the network without unroll=True"), "{name}: {text}");
     }
+    let refused = import_bytes_with(&file("refused_unrolled_state"), "x.tflite", &ALONE);
+    let text = import::line(&refused.map(drop).expect_err("a cell state"), 512);
+    assert!(
+        text.contains("the last cell state of a recurrent layer, is an output; export the network without"),
+        "{text}"
+    );
 }
 
 /// The layer has the form of a simple recurrent one, and its first input and its output have the same shape.

@@ -223,6 +223,14 @@ def residual(rng, blocks=30):
     return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 4, 3)).astype("f4")
 
 
+def with_state(rng):
+    """The last output of an unrolled LSTM, and its last cell state."""
+    x = inputs = keras.Input((5, 3), batch_size=1)
+    y, _, c = L.LSTM(4, return_state=True, unroll=True)(x)
+    model = drawn(rng, keras.Model(inputs, [y, c]))
+    return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 5, 3)).astype("f4")
+
+
 def recurrent(*kinds, sequences=True, **more):
     """Layers of these kinds, the last of which returns all steps or the last one."""
     def layers():
@@ -293,6 +301,7 @@ SAMPLE = [
     ("float_unrolled_beside_a_window", beside_a_window, dict(unroll=True)),
     ("float_while_residual", residual, {}),
     ("float_while_both_last", loops, dict(layers=lambda: [L.Bidirectional(L.GRU(3, return_sequences=True)), L.Lambda(lambda x: x[:, -1]), L.Dense(2)])),
+    ("refused_unrolled_state", with_state, {}),
 ]
 
 # Kinds that `check` makes in addition.

@@ -471,22 +471,19 @@ impl Network {
     }
 }
 
-/// Cells that wait until a window is full.
-const WINDOWS: [CellKind; 3] = [CellKind::Window, CellKind::WindowDense, CellKind::WindowDepthwise];
-
 /// The nodes in an order in which every node with a state runs as often as it reads values.
 ///
 /// A step ends at the first window that is not full. A node behind it misses this step, although nothing that it reads may
 /// come from the window. So nodes with a state that depend on no window, and what they read, come first.
 ///
 /// # Errors
-/// If a node with a state would still miss steps, because it depends on another window.
+/// If a node with a state would still miss steps, because of a window that it does not depend on.
 fn in_order(nodes: Vec<Node>) -> Result<Vec<Node>> {
-    let spec = |node: &Node| CellKind::from_name(&node.cell).map(|kind| (kind, kind.spec()));
-    let has_state = |node: &Node| spec(node).is_some_and(|(_, spec)| !spec.states.is_empty());
+    let is_of = |node: &Node, of: fn(CellKind) -> bool| CellKind::from_name(&node.cell).is_some_and(of);
+    let has_state = |node: &Node| is_of(node, |kind| !kind.spec().states.is_empty());
     // Whether a window has no output in some steps: it hops, or its prefill and the first row do not fill it.
     let waits = |node: &Node| {
-        spec(node).is_some_and(|(kind, _)| WINDOWS.contains(&kind))
+        is_of(node, CellKind::is_buffered)
             && (node.extent("hop") > 1 || node.extent("length") > node.extent("prefill") + 1)
     };
     let Some(first) = nodes.iter().position(waits) else { return Ok(nodes) };
@@ -518,8 +515,10 @@ fn in_order(nodes: Vec<Node>) -> Result<Vec<Node>> {
         let missed = before.difference(own).next().filter(|_| has_state(node));
         if let Some(window) = missed {
             let name = &node.name;
-            let what = format!("node {name:?}, which would miss the steps in which window {window:?} is not full,");
-            return Err(ImportError::Unsupported(what));
+            return Err(ImportError::Refused {
+                found: format!("node {name:?} would miss the steps in which window {window:?} beside it is not full"),
+                advice: "export each branch as a network of its own, or open an issue with the model",
+            });
         }
         before.extend(own);
     }
@@ -565,6 +564,6 @@ mod tests {
     #[test]
     fn a_window_beside_another_that_waits_is_refused() {
         let refused = windows(&[(4, 0), (5, 0)]).model(String::new()).map(drop).unwrap_err().to_string();
-        assert!(refused.contains("would miss the steps in which window \"window\" is not full"), "{refused}");
+        assert!(refused.contains("would miss the steps in which window \"window\" beside it is not full"), "{refused}");
     }
 }

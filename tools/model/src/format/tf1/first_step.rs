@@ -9,8 +9,8 @@ use super::symbol::{Arena, Expr, Id, Linear};
 /// Maximum depth of the expressions of a step.
 const MAX_DEPTH: usize = 100;
 
-/// The input of the first step, given the second one: its output `value` and its cell. `None` if the second step computes
-/// something else than the first one if its states are zeros.
+/// The input of the first step, given the second one: its output `value` and its cell. `None` if the first step is not the
+/// second one with states of zeros.
 pub fn input(arena: &mut Arena, second: &Found, value: Id) -> Option<Id> {
     let parts = match arena.expr(second.x) {
         Expr::Concat(parts) => parts.clone(),
@@ -102,8 +102,7 @@ fn matches(
     let (of_expected, of_first) = (arena.operands(expected), arena.operands(first));
     depth < MAX_DEPTH
         && arena.spend_steps(1).is_ok()
-        && arena.expr(expected).is_like(arena.expr(first))
-        && arena.width(expected) == arena.width(first)
+        && arena.is_alike(expected, first)
         && of_expected.len() == of_first.len()
         && of_expected.into_iter().zip(of_first).all(|(a, b)| matches(arena, a, b, parts, found, seen, depth + 1))
 }

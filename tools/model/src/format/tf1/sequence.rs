@@ -106,8 +106,7 @@ pub fn of_steps(arena: &mut Arena, steps: &[Id], depth: usize) -> Result<Id, Str
     if found.is_some() {
         return of_cell(arena, steps, depth);
     }
-    let is_alike = |&step: &Id| arena.expr(first).is_like(arena.expr(step)) && arena.width(first) == arena.width(step);
-    let same_layer = steps.iter().all(is_alike);
+    let same_layer = steps.iter().all(|&step| arena.is_alike(first, step));
     fail_if(!same_layer, "its steps are not computed alike")?;
     let operands: Vec<Vec<Id>> = steps.iter().map(|&step| arena.operands(step)).collect();
     let mut lifted = Vec::new();

@@ -174,7 +174,7 @@ pub enum Expr {
 
 impl Expr {
     /// Whether two expressions differ only in their operands.
-    pub fn is_like(&self, other: &Self) -> bool {
+    fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Unary(a, _), Self::Unary(b, _)) => a == b,
             (Self::Affine(_, a, b), Self::Affine(_, c, d)) | (Self::Clip(_, a, b), Self::Clip(_, c, d)) => {
@@ -248,6 +248,11 @@ impl Arena {
             steps_left: MAX_STEPS,
             ..Self::default()
         }
+    }
+
+    /// Whether two expressions compute the same function of their operands.
+    pub fn is_alike(&self, a: Id, b: Id) -> bool {
+        self.width(a) == self.width(b) && self.expr(a).is_like(self.expr(b))
     }
 
     pub fn expr(&self, id: Id) -> &Expr {

@@ -9,6 +9,7 @@ use super::lower::{Along, Reader, Refused, Trouble, Value};
 use super::options::FUSED;
 use super::rows::{Filters, Precision, Rows};
 use super::schema::{Operator, Type};
+use super::unrolled::WITHOUT;
 use crate::canonical::Tensor;
 use crate::format::{layer::Layer, network::Source, refuse::fail_if};
 
@@ -90,11 +91,13 @@ impl Reader<'_> {
 
     /// `PACK` or `UNPACK` of one value, which moves no element.
     pub(super) fn one(&mut self, operator: &Operator<'_>) -> Refused {
-        let several = operator.inputs.len().max(operator.outputs.len()) > 1;
-        let unrolled = "it takes the steps of a sequence apart or joins them, as unroll=True does, but they are not the \
-                        steps of a cell in floats whose outputs alone are read; convert the network without it, or import \
-                        its Keras file";
-        fail_if(several, unrolled)?;
+        if operator.inputs.len().max(operator.outputs.len()) > 1 {
+            let what = "takes the steps of a sequence apart or joins them, but a recurrent layer in floats over all of them \
+                        was not found";
+            let node = self.node(operator);
+            self.no_loop.get_or_insert((format!("{node:?} {what}"), WITHOUT));
+            return Err(what.into());
+        }
         self.reshape(operator)
     }
 

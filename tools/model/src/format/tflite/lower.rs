@@ -103,8 +103,8 @@ pub struct Reader<'a> {
     pub cells: Cells,
     /// Cells whose steps are apart.
     pub unrolled: Option<Unrolled>,
-    /// Why steps are no unrolled layer.
-    pub no_loop: Option<String>,
+    /// Why steps are no unrolled layer, and what to do.
+    pub no_loop: Option<(String, &'static str)>,
     /// Inputs that are indices, by the tensors that tables read.
     pub indices: BTreeMap<usize, usize>,
     /// Numbers of the graphs that others call.
@@ -259,7 +259,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The name of the operator's output, which TFLite uses as the node's name.
-    fn node(&self, operator: &Operator<'_>) -> String {
+    pub fn node(&self, operator: &Operator<'_>) -> String {
         let names = operator.outputs.iter().flatten().map(|&output| self.model.main.tensors[output].name());
         names.flatten().next().unwrap_or_default()
     }

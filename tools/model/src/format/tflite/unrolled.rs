@@ -15,6 +15,9 @@ use super::unsupported;
 use crate::error::{ImportError, Result};
 use crate::format::tf1::{Arena, Expr, Id, chain, find_cell, of_steps};
 
+/// The advice about steps that are no unrolled layer.
+pub const WITHOUT: &str = "convert the network without unroll=True, or import the file of its own framework";
+
 /// The sequences that `of` reads: itself if no step of it is computed here. `tensors` has the tensors of sequences that
 /// operators compute.
 fn reads(arena: &Arena, of: Id, tensors: &HashMap<Id, usize>) -> Option<BTreeMap<Id, usize>> {
@@ -36,6 +39,14 @@ fn reads(arena: &Arena, of: Id, tensors: &HashMap<Id, usize>) -> Option<BTreeMap
         }
     }
     Some(read)
+}
+
+/// The cell states of all cells.
+fn cell_states(algebra: &mut Algebra<'_, '_>) -> BTreeSet<Id> {
+    let rows = algebra.items.values().filter_map(|item| if let Item::Real(row) = item { Some(*row) } else { None });
+    let rows: BTreeSet<Id> = rows.collect();
+    let state = |row| find_cell(&mut algebra.arena, row)?.state.map(|[_, new]| new);
+    rows.into_iter().filter_map(state).collect()
 }
 
 /// Whether an operator may join the steps of a loop.
@@ -60,10 +71,9 @@ impl<'a> Reader<'a> {
     /// An error of a graph with steps that are no unrolled layer, with the reason.
     pub fn of_no_loop(&self, error: ImportError) -> ImportError {
         match (&self.no_loop, error) {
-            (Some(reason), ImportError::UnreadOp { .. } | ImportError::Node { .. }) => ImportError::Refused {
-                found: reason.clone(),
-                advice: "convert the network without unroll=True, or import the file of its own framework",
-            },
+            (Some((found, advice)), ImportError::UnreadOp { .. } | ImportError::Node { .. }) => {
+                ImportError::Refused { found: found.clone(), advice }
+            }
             (_, error) => error,
         }
     }
@@ -92,7 +102,7 @@ impl<'a> Reader<'a> {
                     let output = operator.outputs.iter().flatten().next();
                     let name = output.map_or_else(|| Ok(String::new()), |&output| main.tensors[output].name())?;
                     let reason = format!("{name:?} joins steps that are no unrolled layer: {reason}");
-                    self.no_loop.get_or_insert(reason);
+                    self.no_loop.get_or_insert((reason, WITHOUT));
                 }
                 // The outputs of an operator that the algebra does not know become inputs of the algebra.
                 Err(_) => {}
@@ -108,6 +118,16 @@ impl<'a> Reader<'a> {
         let mut makers = HashMap::new();
         for operator in &main.operators {
             makers.extend(operator.outputs.iter().flatten().map(|&output| (output, operator)));
+        }
+        let states = cell_states(&mut algebra);
+        for &output in main.outputs.iter() {
+            if matches!(algebra.items.get(&output), Some(Item::Real(id)) if states.contains(id)) {
+                let found = format!(
+                    "{:?}, the last cell state of a recurrent layer, is an output",
+                    main.tensors[output].name()?
+                );
+                self.no_loop.get_or_insert((found, "export the network without this output"));
+            }
         }
         let (mut open, mut needed, mut outputs) = (main.outputs.to_vec(), BTreeSet::new(), BTreeMap::new());
         while let Some(tensor) = open.pop() {
@@ -181,7 +201,7 @@ impl<'a> Reader<'a> {
                 Ok(None) => return Ok(None),
                 Err(reason) => {
                     let reason = format!("{:?} ends steps that are no unrolled layer: {reason}", of.name()?);
-                    self.no_loop.get_or_insert(reason);
+                    self.no_loop.get_or_insert((reason, WITHOUT));
                     return Ok(None);
                 }
             },
