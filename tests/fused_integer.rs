@@ -15,6 +15,7 @@ use tidegate_model::load::{self, Settings};
 use tidegate_model::pack::pack_with;
 use tidegate_model::quantize::Ranges;
 use tidegate_model::runner::{features, fit};
+use tidegate_tests::bytes::in_bytes;
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::random::{Draw, Fit, Rng, Variant, chain};
 
@@ -224,6 +225,54 @@ fn cells_and_dense_layers_of_every_size_give_the_bits_of_the_reference() {
     }
     assert!(scaled >= tried / 8, "{scaled} of {tried} images have scales of units");
     assert!(tried >= (16 + 5) * (67 / every + 2) * 2, "{tried}");
+}
+
+/// A chain in the numeric `i8` whose factors and shifts are random. No shift is greater than `most`.
+fn in_random_bytes(rng: &mut Rng, input: usize, cells: &[(Variant, usize)], most: i32) -> Canonical {
+    let mut model = in_bytes(chain(rng, input, cells, DRAW));
+    for of in model.architecture.integers.values_mut() {
+        // Shifts that a converter would write, and the least and the greatest that an image holds.
+        let shift = |rng: &mut Rng| rng.pick(&[0, 1, 2, 8, 30, -1, -2, -5, -7, -9, -11, -31]).min(most);
+        let factor = |rng: &mut Rng| (rng.bits() as u32 >> rng.pick(&[1, 1, 1, 9])).cast_signed();
+        for (name, number) in &mut of.numbers {
+            match name.as_str() {
+                name if name.ends_with("factor") => *number = factor(rng),
+                name if name.ends_with("shift") => *number = shift(rng),
+                "cell_bits" => *number = 9 + rng.below(7) as i32,
+                "cell_clip" => *number = 1 + rng.below(1 << 15) as i32,
+                _ => {}
+            }
+        }
+        for rows in of.rows.values_mut().filter(|rows| rows.len().is_multiple_of(3)) {
+            for [start, of, by] in rows.as_chunks_mut().0 {
+                *start = rng.bits() as i32 >> rng.below(32);
+                (*of, *by) = (factor(rng), shift(rng));
+            }
+        }
+    }
+    model
+}
+
+#[test]
+fn layers_of_bytes_give_the_bits_of_the_reference() {
+    let mut rng = Rng::new(11);
+    let mut tried = 0;
+    for cell in ["lstm", "dense", "conv"] {
+        for units in (1..=67).step_by(if cfg!(debug_assertions) { 11 } else { 3 }) {
+            let (variant, input) = (Variant::plain(cell), 1 + rng.below(70));
+            // `tidegate` steps a dense layer with a multiplier of 1 or more.
+            let most = if cell == "dense" { 0 } else { 30 };
+            let model = in_random_bytes(&mut rng, input, &[(variant.clone(), units)], most);
+            let layout = layout(&mut rng, Numeric::I8);
+            let image = pack_with(&model, Numeric::I8, &Ranges::default(), layout);
+            let image = AlignedBytes::new(&image.unwrap_or_else(|error| panic!("{error}")));
+            let what = format!("{} {input} to {units}, i8, {}", variant.name(), layout.name());
+            hold(&what, &image.model(), &mut rng);
+            hold_sequences(&what, &image.model(), &mut rng, (3, 5));
+            tried += 1;
+        }
+    }
+    assert!(tried >= 3 * 7, "{tried}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ const fn most<const W: u32>() -> i32 {
 }
 
 /// Narrows a 32-bit constant to `W` bits.
-const fn constant<const W: u32>(value: i32) -> i32 {
+pub const fn constant<const W: u32>(value: i32) -> i32 {
     halved(value, i32::BITS - W)
 }
 
@@ -59,8 +59,10 @@ fn doubled<const W: u32>(x: i32, by: u32) -> i32 {
 
 /// The multiplier of a requantization: a factor below 1 with 31 fraction bits, and a power of two from -31 to 30.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Multiplier {
+pub struct Multiplier {
+    /// The factor.
     pub factor: i32,
+    /// The exponent of the power of two.
     pub shift: i32,
 }
 
@@ -87,11 +89,20 @@ impl Multiplier {
     }
 }
 
+/// e^(-1/8)
+pub const EIGHTH: i32 = 1_895_147_668;
+/// 1/3
+pub const THIRD: i32 = 715_827_883;
+/// e^-2^k for k from -2.
+pub const POWERS: [i32; 7] = [1_672_461_947, 1_302_514_674, 790_015_084, 290_630_308, 39_332_535, 720_401, 242];
+/// The line 48/17 - 32/17 d, with two integer bits: the first approximation of 1 / d.
+pub const LINE: [i32; 2] = [1_515_870_810, -1_010_580_540];
+
 /// e^x for x from -1/4 to below 0, without integer bits: a Taylor expansion around -1/8.
 #[inline(always)]
 fn exp_of_quarter<const W: u32>(x: i32) -> i32 {
-    let eighth = const { constant::<W>(1_895_147_668) };
-    let third = const { constant::<W>(715_827_883) };
+    let eighth = const { constant::<W>(EIGHTH) };
+    let third = const { constant::<W>(THIRD) };
     let x = x + (1 << (W - 4));
     let x2 = product_of::<W>(x, x);
     let x3 = product_of::<W>(x2, x);
@@ -101,21 +112,10 @@ fn exp_of_quarter<const W: u32>(x: i32) -> i32 {
     if W == 16 { sum.min(most::<W>()) } else { sum }
 }
 
-/// e^-2^k for k from -2.
-const fn powers<const W: u32>() -> [i32; 7] {
-    let mut all = [1_672_461_947, 1_302_514_674, 790_015_084, 290_630_308, 39_332_535, 720_401, 242];
-    let mut k = 0;
-    while k < all.len() {
-        all[k] = constant::<W>(all[k]);
-        k += 1;
-    }
-    all
-}
-
 /// Multiplies by e^-2^(K - 2) if bit `K` of the count of quarters is set.
 #[inline(always)]
 fn times_power<const W: u32, const K: usize>(result: i32, quarters: i32) -> i32 {
-    let power = const { powers::<W>()[K] };
+    let power = const { constant::<W>(POWERS[K]) };
     if quarters & (1 << K) == 0 { result } else { product_of::<W>(result, power) }
 }
 
@@ -149,8 +149,7 @@ fn reciprocal<const W: u32>(x: i32) -> i32 {
     let one = 1 << (W - 3);
     // Both are nonnegative.
     let half_denominator = (x.cast_unsigned().wrapping_add(1 << (W - 1)) >> 1).cast_signed();
-    let mut y = const { constant::<W>(1_515_870_810) }
-        + product_of::<W>(half_denominator, const { constant::<W>(-1_010_580_540) });
+    let mut y = const { constant::<W>(LINE[0]) } + product_of::<W>(half_denominator, const { constant::<W>(LINE[1]) });
     for _ in 0..3 {
         let rest = one - product_of::<W>(half_denominator, y);
         y = y.wrapping_add(doubled::<W>(product_of::<W>(y, rest), 2));

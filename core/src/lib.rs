@@ -92,6 +92,7 @@ pub mod internals {
     pub mod cell { pub use crate::cell::*; }
     pub mod crc { pub use crate::image::crc::*; }
     pub mod curve { pub use crate::curve::*; }
+    pub mod fixed { pub use crate::fixed::*; }
     pub mod gate { pub use crate::gate::*; }
     pub mod image { pub use crate::image::*; }
     pub mod include { pub use crate::include::*; }

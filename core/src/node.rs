@@ -218,7 +218,7 @@ impl<'a> Node<'a> {
     }
 
     /// The numeric of the model.
-    pub(crate) const fn numeric(&self) -> Numeric {
+    pub const fn numeric(&self) -> Numeric {
         self.numeric
     }
 

@@ -64,7 +64,12 @@ fn integer_for<'m, S: Integers>(node: &Node<'m>, simd: S) -> Option<Box<dyn Laye
     if is_wide(node.options) {
         return None;
     }
+    let in_bytes = node.numeric() == Numeric::I8;
     match node.kind {
+        CellKind::Lstm if in_bytes => Some(Box::new(integer::i8::lstm::Lstm::new(node, simd)?)),
+        CellKind::Conv if in_bytes => Some(Box::new(integer::conv::Conv::in_bytes(node, simd)?)),
+        CellKind::Dense if in_bytes => Some(Box::new(integer::dense::Dense::in_bytes(node, simd)?)),
+        _ if in_bytes => None,
         CellKind::Lstm => Some(Box::new(integer::lstm::Lstm::new(node, simd)?)),
         CellKind::Gru => Some(Box::new(integer::gru::Gru::new(node, simd)?)),
         CellKind::Conv => Some(Box::new(integer::conv::Conv::new(node, simd)?)),

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use tidegate::{Model, Numeric, Schedule, StepError};
+use tidegate::{Model, Schedule, StepError};
 
 use crate::error::PackError;
 use crate::isa::Isa;
@@ -69,9 +69,7 @@ impl<'m> FusedModel<'m> {
         static IDS: AtomicU64 = AtomicU64::new(0);
         let port = |((start, size), scale)| Port { place: start..start + size, end: start + model.padded(size), scale };
         let plan = if model.numeric().is_integer() {
-            // The numeric `i8` has no kernels.
-            let bytes = model.numeric() == Numeric::I8;
-            Plan::Integer(Nodes::new(model, limit, |node| if bytes { None } else { kernels::integer(node, isa) })?)
+            Plan::Integer(Nodes::new(model, limit, |node| kernels::integer(node, isa))?)
         } else {
             Plan::Float(Nodes::new(model, limit, |node| kernels::float(node, model.numeric(), isa))?)
         };

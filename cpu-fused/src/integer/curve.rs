@@ -65,7 +65,7 @@ pub(super) fn clamp<S: Integers>(simd: S, x: S::Vector, least: i32, most: i32) -
 
 /// An activation of a node, and the fraction bits of its argument.
 #[derive(Clone, Copy)]
-pub(super) struct Activation<'m> {
+pub struct Activation<'m> {
     pub curve: Curve<'m>,
     pub bits: u32,
 }

@@ -1,6 +1,6 @@
-//! Kernels of the integer numerics `i8x16` and `i4x16`, bit-identical to `core/src/cell/*/integer.rs`: 32-bit sums
-//! wrap, so that their order does not matter, and all rounding follows [`tidegate::internals::quant`] and
-//! [`tidegate::internals::curve`].
+//! Kernels of the integer numerics, bit-identical to `core/src/cell/*/integer.rs`, and for `i8` to
+//! `core/src/cell/*/i8.rs`: 32-bit sums wrap, so that their order does not matter, and all rounding follows
+//! [`tidegate::internals::quant`] and [`tidegate::internals::curve`], or [`tidegate::internals::fixed`].
 //!
 //! Kernels are generic over [`Integers`], vectors of units. [`Panels`](panels::Panels) hold weights in the order of the
 //! kernels, and [`Blocks`](sums::Blocks) compute their sums. The weights of `i4x16` are widened to 8 bits when a model
@@ -10,7 +10,9 @@ pub mod conv;
 mod curve;
 pub mod dense;
 pub mod elman;
+mod finish;
 pub mod gru;
+pub mod i8;
 pub mod lstm;
 mod panels;
 mod scalar;
@@ -28,7 +30,7 @@ struct Names(&'static IntegerSpec);
 
 impl Names {
     fn of(node: &Node<'_>) -> Option<Self> {
-        node.kind.integer_spec().map(Self)
+        node.integer_spec().map(Self)
     }
 
     fn tensor(&self, name: &str) -> Option<usize> {

@@ -5,7 +5,7 @@
 //! the finer scale comes first. The numbers that [scale the sums to 16 bits](tidegate::internals::quant) are
 //! `[block][gate][number][lane]`.
 
-use tidegate::internals::node::Node;
+use tidegate::internals::{node::Node, quant::RowBlock};
 
 use super::{Integers, Names};
 use crate::lines::Lines;
@@ -51,7 +51,7 @@ impl Panels {
     /// the second part is the finer one. `None` if a tensor is missing.
     pub fn new<S: Integers>(
         node: &Node<'_>,
-        _: S,
+        simd: S,
         gates: &[Gate],
         units: usize,
         columns: [usize; 2],
@@ -62,7 +62,47 @@ impl Panels {
             Some(first) => node.number(names.number(first)?) != 0,
             None => false,
         };
-        let order = if swapped { [1, 0] } else { [0, 1] };
+        let order = order(swapped);
+        let rows = gates.iter().map(|gate| {
+            let rows_of = |part: usize| {
+                let tensor = gate.rows.get(part).or(gate.rows.first())?;
+                Some(node.rows(names.tensor(tensor)?, gate.row.1 * units))
+            };
+            Some([rows_of(order[0])?, rows_of(order[1])?])
+        });
+        let rows: Vec<[&[RowBlock]; 2]> = rows.collect::<Option<_>>()?;
+        Self::packed(node, simd, gates, units, (columns, swapped), |index, row, excess| {
+            let numbers_of = |rows: &[RowBlock]| {
+                let (start, multiplier, shift) = of_row(rows, row)?;
+                Some((start, i32::from(shift & 31), multiplier))
+            };
+            let [fine, coarse] = rows[index];
+            let (start, shift, multiplier) = numbers_of(fine)?;
+            let start = start.wrapping_sub(excess[0]);
+            Some(match gates[index] {
+                Gate { rows: [_, _], .. } => {
+                    let (behind, _, second) = numbers_of(coarse)?;
+                    [start, behind.wrapping_sub(excess[1]), multiplier, second]
+                }
+                // Rows with one part are not shifted.
+                Gate { parts, .. } => {
+                    [start, excess[1].wrapping_neg(), if parts.len() == 2 { shift } else { 0 }, multiplier]
+                }
+            })
+        })
+    }
+
+    /// Packs the weights of `gates`, with the numbers that `numbers(gate, row, excess)` returns. `excess` are the sums over
+    /// each part, the finer one first, that the operand's [excess](Integers::EXCESS) adds.
+    pub fn packed<S: Integers>(
+        node: &Node<'_>,
+        _: S,
+        gates: &[Gate],
+        units: usize,
+        (columns, swapped): ([usize; 2], bool),
+        numbers_of: impl Fn(usize, usize, [i32; 2]) -> Option<[i32; NUMBERS]>,
+    ) -> Option<Self> {
+        let (names, order) = (Names::of(node)?, order(swapped));
         let groups = order.map(|part| columns[part].div_ceil(S::COLUMNS));
         let (blocks, group) = (units.div_ceil(S::LANES), gates.len() * S::LANES * S::COLUMNS);
         let block_len = (groups[0] + groups[1]) * group;
@@ -70,11 +110,6 @@ impl Panels {
         let mut numbers = Lines::zeroed(blocks * gates.len() * NUMBERS * S::LANES);
         for (index, gate) in gates.iter().enumerate() {
             let (which, of_unit) = gate.row;
-            let rows_of = |part: usize| {
-                let tensor = gate.rows.get(part).or(gate.rows.first())?;
-                Some(node.rows(names.tensor(tensor)?, of_unit * units))
-            };
-            let [fine_rows, coarse_rows] = [rows_of(order[0])?, rows_of(order[1])?];
             let matrices = order.map(|part| gate.parts.get(part).and_then(|name| names.tensor(name)));
             for unit in 0..units {
                 let (block, lane, row) = (unit / S::LANES, unit % S::LANES, unit * of_unit + which);
@@ -94,24 +129,9 @@ impl Panels {
                     *excess = sum.wrapping_mul(S::EXCESS);
                     start += groups * group;
                 }
-                let numbers_of = |rows: &[tidegate::internals::quant::RowBlock]| {
-                    let &[a, b, c, d, m, n, o, p, shifts] = rows.get(row / 4)?;
-                    let shift = i32::from(shifts.to_le_bytes()[row % 4] & 31);
-                    Some(([a, b, c, d][row % 4], shift, [m, n, o, p][row % 4]))
-                };
-                let (start, shift, multiplier) = numbers_of(fine_rows)?;
-                let start = start.wrapping_sub(excess[0]);
-                let values = match gate.rows {
-                    [_, _] => {
-                        let (behind, _, second) = numbers_of(coarse_rows)?;
-                        [start, behind.wrapping_sub(excess[1]), multiplier, second]
-                    }
-                    // Rows with one part are not shifted.
-                    _ => [start, excess[1].wrapping_neg(), if gate.parts.len() == 2 { shift } else { 0 }, multiplier],
-                };
                 let at = (block * gates.len() + index) * NUMBERS * S::LANES + lane;
                 let to = numbers.get_mut().get_mut(at..)?.iter_mut().step_by(S::LANES);
-                to.zip(values).for_each(|(to, value)| *to = value);
+                to.zip(numbers_of(index, row, excess)?).for_each(|(to, value)| *to = value);
             }
         }
         Some(Self { gates: gates.len(), units, columns, swapped, weights, numbers })
@@ -143,6 +163,18 @@ impl Panels {
     pub const fn blocks<S: Integers>(&self) -> usize {
         self.units.div_ceil(S::LANES)
     }
+}
+
+/// The parts, the finer one first.
+const fn order(swapped: bool) -> [usize; 2] {
+    if swapped { [1, 0] } else { [0, 1] }
+}
+
+/// The initial value of a row's sum, its multiplier and its byte of shifts.
+pub(super) fn of_row(rows: &[RowBlock], row: usize) -> Option<(i32, i32, u8)> {
+    let &[a, b, c, d, m, n, o, p, shifts] = rows.get(row / 4)?;
+    let at = row % 4;
+    Some(([a, b, c, d][at], [m, n, o, p][at], shifts.to_le_bytes()[at]))
 }
 
 /// Writes `x` to `to`, of [`operand_len`](Panels::operand_len) elements, as an operand.

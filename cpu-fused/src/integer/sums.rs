@@ -102,6 +102,25 @@ impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool
         Self { simd, fine, coarse, swapped: panels.swapped, weights, numbers }
     }
 
+    /// The numbers of the rows of a block.
+    #[inline(always)]
+    pub fn numbers(&self, block: usize) -> &'x [[S::Lanes; NUMBERS]; GATES] {
+        &self.numbers[block]
+    }
+
+    /// The sums of a block of a layer with one part, before they are scaled.
+    #[inline(always)]
+    pub fn raw(&self, block: usize, x: &[S::Columns]) -> [S::Vector; GATES] {
+        let chains = begin::<S, GATES, CHAINS>(self.simd, self.starts(block));
+        total::<S, GATES, CHAINS>(self.simd, products(self.simd, chains, self.weights(block).0, x))
+    }
+
+    /// [`raw`](Self::raw) for several steps.
+    #[inline(always)]
+    pub fn raw_of_rows<const ROWS: usize>(&self, block: usize, x: [&[S::Columns]; ROWS]) -> [[S::Vector; GATES]; ROWS] {
+        products_of_rows(self.simd, self.weights(block).0, x, [self.starts(block); ROWS])
+    }
+
     /// The weights of a block over the finer and the coarser part.
     #[inline(always)]
     fn weights(&self, block: usize) -> (Weights<'x, S, GATES>, Weights<'x, S, GATES>) {
@@ -238,12 +257,6 @@ impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool
             }
         }
         rows
-    }
-
-    /// The complete sums of a layer without recurrent weights.
-    #[inline(always)]
-    pub fn whole(&self, block: usize, of_input: [S::Vector; GATES]) -> [S::Vector; GATES] {
-        self.scaled(block, of_input)
     }
 
     /// Continues sums over the input with h, for several sequences.
