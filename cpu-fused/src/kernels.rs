@@ -9,7 +9,7 @@ use tidegate::internals::{
 
 use crate::integer::{self, Integers};
 use crate::isa::Isa;
-use crate::layer::Layer;
+use crate::layer::{Layer, Windowed};
 use crate::node::{conv, dense, elman, gru, layer_norm, lstm};
 use crate::simd::{Scalar, Simd};
 use crate::weight::Weight;
@@ -75,6 +75,29 @@ fn integer_for<'m, S: Integers>(node: &Node<'m>, simd: S) -> Option<Box<dyn Laye
         CellKind::Conv => Some(Box::new(integer::conv::Conv::new(node, simd)?)),
         CellKind::Elman => Some(Box::new(integer::elman::Elman::new(node, simd)?)),
         CellKind::Dense => Some(Box::new(integer::dense::Dense::new(node, simd)?)),
+        _ => None,
+    }
+}
+
+/// Packs a node with a window of an integer numeric; `None` if it has no kernel.
+pub fn integer_window<'m>(node: &Node<'m>, isa: Isa) -> Option<Box<dyn Windowed<i16> + 'm>> {
+    match isa {
+        Isa::Scalar => integer_window_for(node, Scalar),
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2(simd) => integer_window_for(node, simd),
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512(simd) => integer_window_for(node, simd),
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon(simd) => integer_window_for(node, simd),
+    }
+}
+
+fn integer_window_for<'m, S: Integers>(node: &Node<'m>, simd: S) -> Option<Box<dyn Windowed<i16> + 'm>> {
+    match node.kind {
+        CellKind::WindowDense if node.numeric() == Numeric::I8 => integer::i8::window_dense::pack(node, simd),
+        CellKind::WindowDepthwise if node.numeric() == Numeric::I8 => {
+            Some(Box::new(integer::i8::window_depthwise::Depthwise::new(node, simd)?))
+        }
         _ => None,
     }
 }

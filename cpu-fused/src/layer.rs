@@ -1,5 +1,5 @@
-//! The interface between a packed layer and the code that runs it: [`Layer`], the slices of one step ([`Io`]), and the
-//! steps of several sequences ([`Span`]).
+//! The interface between a packed layer and the code that runs it: [`Layer`] and [`Windowed`], the slices of one step
+//! ([`Io`]), and the steps of several sequences ([`Span`]).
 
 use core::ops::Range;
 
@@ -33,6 +33,15 @@ pub trait Layer<E: Copy + Default>: Send + Sync {
             }
         }
     }
+}
+
+/// A node with a window, packed for one instruction set.
+pub trait Windowed<E>: Send + Sync {
+    /// Elements of scratch of a step.
+    fn work_len(&self) -> usize;
+
+    /// Runs one step of a sequence. Returns whether it has an output.
+    fn step(&self, io: Io<'_, E>) -> bool;
 }
 
 /// The slices of one step.

@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use tidegate::internals::node::Node;
 use tidegate::{Model, Schedule, StepError};
 
 use crate::error::PackError;
@@ -69,9 +70,10 @@ impl<'m> FusedModel<'m> {
         static IDS: AtomicU64 = AtomicU64::new(0);
         let port = |((start, size), scale)| Port { place: start..start + size, end: start + model.padded(size), scale };
         let plan = if model.numeric().is_integer() {
-            Plan::Integer(Nodes::new(model, limit, |node| kernels::integer(node, isa))?)
+            let windowed = |node: &Node<'m>| kernels::integer_window(node, isa);
+            Plan::Integer(Nodes::new(model, limit, |node| kernels::integer(node, isa), windowed)?)
         } else {
-            Plan::Float(Nodes::new(model, limit, |node| kernels::float(node, model.numeric(), isa))?)
+            Plan::Float(Nodes::new(model, limit, |node| kernels::float(node, model.numeric(), isa), |_| None)?)
         };
         let inputs: Arc<[Port]> = model.inputs().slots().map(port).collect();
         let outputs: Arc<[Port]> = model.outputs().slots().map(port).collect();
@@ -110,8 +112,8 @@ impl<'m> FusedModel<'m> {
     /// For each node in execution order, whether it has a kernel; `tidegate` steps the others.
     pub fn packed(&self) -> Vec<bool> {
         match &*self.plan {
-            Plan::Float(nodes) => nodes.all.iter().map(|node| node.layer.is_some()).collect(),
-            Plan::Integer(nodes) => nodes.all.iter().map(|node| node.layer.is_some()).collect(),
+            Plan::Float(nodes) => nodes.all.iter().map(Packed::has_kernel).collect(),
+            Plan::Integer(nodes) => nodes.all.iter().map(Packed::has_kernel).collect(),
         }
     }
 
@@ -146,16 +148,19 @@ impl<'m> FusedModel<'m> {
     /// share it, one step at a time.
     pub fn scratch(&self) -> Scratch {
         let spare = self.model.scratch_words() * if matches!(&*self.plan, Plan::Float(_)) { 1 } else { 2 };
-        let [work, gathered, rows] = match &*self.plan {
-            Plan::Float(nodes) => nodes.most(1, 1),
+        let [work, gathered, rows, windows] = match &*self.plan {
+            Plan::Float(nodes) => {
+                let [work, gathered, rows] = nodes.most(1, 1);
+                [work, gathered, rows, nodes.of_windows()]
+            }
             Plan::Integer(nodes) => {
                 let [work, gathered, rows] = nodes.most(1, 1);
-                [work.div_ceil(2), gathered.div_ceil(2), rows]
+                [work.div_ceil(2), gathered.div_ceil(2), rows, nodes.of_windows().div_ceil(2)]
             }
         };
         Scratch {
             owner: self.id,
-            words: Lines::zeroed(self.model.scratch_words() + gathered),
+            words: Lines::zeroed(self.model.scratch_words() + gathered + windows),
             work: Lines::zeroed(work),
             arenas: Lines::zeroed(0),
             rows: Vec::with_capacity(rows),

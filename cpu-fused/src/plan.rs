@@ -1,5 +1,6 @@
 //! The plan of a model: its nodes with their packed layers and the places that they read and write.
 
+use core::cell::Cell;
 use core::ops::Range;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use tidegate::internals::{backend::Pass, node::Node};
 use tidegate::{Model, Values};
 
 use crate::error::PackError;
-use crate::layer::Layer;
+use crate::layer::{Io, Layer, Windowed, apart};
 use crate::lines::allocated_by;
 
 /// Number of steps, over all sequences, that run together: their sums stay in the second-level cache.
@@ -54,8 +55,10 @@ pub(crate) struct Packed<'m, E> {
     pub node: Node<'m>,
     /// Whether a step may end without an output.
     pub is_window: bool,
-    /// The packed layer; `None` if `tidegate` steps the node.
+    /// The packed layer.
     pub layer: Option<Arc<dyn Layer<E> + 'm>>,
+    /// The packed layer of a node with a window. `tidegate` steps a node that has neither.
+    pub windowed: Option<Box<dyn Windowed<E> + 'm>>,
     /// The node's part of a state.
     pub state: Range<usize>,
     /// The slot that the node reads, if it reads only one; the first row of the slot if the node is unrolled.
@@ -91,15 +94,20 @@ impl<'m, E: Copy + Default> Nodes<'m, E> {
         model: &Model<'m>,
         limit: usize,
         pack: impl Fn(&Node<'m>) -> Option<Box<dyn Layer<E> + 'm>>,
+        pack_windowed: impl Fn(&Node<'m>) -> Option<Box<dyn Windowed<E> + 'm>>,
     ) -> Result<Self, PackError> {
-        let (mut start, mut left) = (0, limit);
+        let (mut start, left) = (0, Cell::new(limit));
+        let take = |index: usize, bytes: usize| {
+            left.set(left.get().checked_sub(bytes).ok_or(PackError { node: index, limit })?);
+            Ok(())
+        };
         let mut layers: Vec<(Node<'m>, Arc<dyn Layer<E> + 'm>)> = Vec::new();
         let mut shared = |index: usize, node: &Node<'m>| {
             if let Some((_, layer)) = layers.iter().find(|(other, _)| node.has_layer_of(other)) {
                 return Ok(Some(layer.clone()));
             }
             let (layer, bytes) = allocated_by(|| pack(node));
-            left = left.checked_sub(bytes).ok_or(PackError { node: index, limit })?;
+            take(index, bytes)?;
             let layer: Option<Arc<dyn Layer<E> + 'm>> = layer.map(Into::into);
             layers.extend(layer.clone().map(|layer| (*node, layer)));
             Ok(layer)
@@ -113,7 +121,10 @@ impl<'m, E: Copy + Default> Nodes<'m, E> {
             };
             let output = node.output();
             let is_window = node.kind.is_buffered();
+            let (windowed, bytes) = allocated_by(|| is_window.then(|| pack_windowed(&node)).flatten());
+            take(index, bytes)?;
             Ok(Packed {
+                windowed,
                 // `tidegate` steps the nodes whose rows have states of their own.
                 layer: if node.cells() > 1 { None } else { shared(index, &node)? },
                 is_window,
@@ -133,6 +144,11 @@ impl<'m, E: Copy + Default> Nodes<'m, E> {
         self.all.iter().filter_map(|node| node.layer.as_ref()).map(|layer| layer.few()).max().unwrap_or(usize::MAX)
     }
 
+    /// Elements of scratch of the windows.
+    pub fn of_windows(&self) -> usize {
+        self.all.iter().filter_map(|node| node.windowed.as_ref()).map(|layer| layer.work_len()).max().unwrap_or(0)
+    }
+
     /// Largest needs of any kernel for `steps` steps of `batch` sequences at once: elements of scratch, elements of
     /// gathered rows, and rows.
     pub fn most(&self, batch: usize, steps: usize) -> [usize; 3] {
@@ -140,6 +156,24 @@ impl<'m, E: Copy + Default> Nodes<'m, E> {
             let [(a, b), (c, d), (e, f)] = [0, 1, 2].map(|index| (most[index], needs[index]));
             [a.max(b), c.max(d), e.max(f)]
         })
+    }
+}
+
+impl<E: Element> Packed<'_, E> {
+    /// Whether the node has a kernel.
+    pub fn has_kernel(&self) -> bool {
+        self.layer.is_some() || self.windowed.is_some()
+    }
+
+    /// Steps a node that has no [layer](Self::layer). Returns whether the pass continues.
+    pub fn step_alone(&self, pass: &mut Pass, state: &mut [E], slots: &mut [E], work: &mut [E]) -> bool {
+        let (Some(windowed), Some(input), true) = (&self.windowed, &self.input, pass.steps()) else {
+            return E::step_by_core(&self.node, pass, state, slots, work);
+        };
+        slots[self.output.end..self.output_end].fill(E::default());
+        let (x, y) = apart(slots, input, &self.output);
+        *pass = Pass::STEP;
+        windowed.step(Io { x, state, work, y, odd: false })
     }
 }
 

@@ -312,7 +312,7 @@ pub(crate) fn run<E: Element>(
             if *rows > 0 && node.layer.is_none() {
                 let slots = &mut field.memory[arena..arena + field.stride];
                 // No node of such a model ends the pass.
-                E::step_by_core(&node.node, &mut Pass::STEP.clone(), state, slots, core_work);
+                node.step_alone(&mut Pass::STEP.clone(), state, slots, core_work);
             }
         }
         if let Some(layer) = &node.layer {

@@ -366,7 +366,7 @@ pub(crate) fn run<E: Element>(
         match &node.layer {
             Some(_) if !pass.steps() => continue,
             Some(_) => step(node, own, slots, work, scratch.odd),
-            None if !E::step_by_core(&node.node, &mut pass, own, slots, core_work) => return false,
+            None if !node.step_alone(&mut pass, own, slots, core_work) => return false,
             None => {}
         }
         if pass.steps() {

@@ -205,7 +205,7 @@ impl FusedModel<'_> {
                 slots[..head_elements].copy_from_slice(&heads[arena(*at)..][..head_elements]);
                 *at += 1;
                 let mut stepped = Pass::STEP;
-                if E::step_by_core(&window.node, &mut stepped, own, slots, core_work) {
+                if window.step_alone(&mut stepped, own, slots, core_work) {
                     *pass = Some(stepped);
                     break;
                 }
@@ -238,7 +238,7 @@ impl FusedModel<'_> {
                         let slots = &mut field.memory[arena..arena + field.stride];
                         let own = &mut field.states[state..state + node.state.len()];
                         if let Some(running) = pass
-                            && !E::step_by_core(&node.node, running, own, slots, core_work)
+                            && !node.step_alone(running, own, slots, core_work)
                         {
                             *pass = None;
                         }

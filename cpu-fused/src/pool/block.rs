@@ -294,7 +294,7 @@ fn visit<E: Element>(node: &Packed<'_, E>, field: &mut Arenas<'_, E>, runs: &mut
             let (arena, state) = (field.arena(index, 0), field.state(node, index));
             let slots = &mut field.memory[arena..arena + field.stride];
             let own = &mut field.states[state..state + node.state.len()];
-            if !E::step_by_core(&node.node, pass, own, slots, core_work) {
+            if !node.step_alone(pass, own, slots, core_work) {
                 run.pass = None;
             }
         }

@@ -103,6 +103,12 @@ fn requantize(node: &Node<'_>, rows: &[RowBlock], sums: &[[i32; 4]], y: &mut [i1
     }
 }
 
+/// Adds a row to the window of bytes of a node, whose number `first` this is. Returns the window if it has an output. For
+/// backends with kernels of their own.
+pub fn window_after<'s>(node: &Node<'_>, x: &[i16], state: &'s mut [i16], first: i32) -> Option<&'s [u8]> {
+    advanced(node, x, state, first)
+}
+
 /// Adds a row to a window of bytes, and clamps its values to the range of a byte. Returns the window if it has an output.
 pub(in crate::cell) fn advanced<'s>(node: &Node<'_>, x: &[i16], state: &'s mut [i16], first: i32) -> Option<&'s [u8]> {
     let (rows, counts) = state.split_at_mut_checked(node.padded(&BYTES))?;

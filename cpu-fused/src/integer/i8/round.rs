@@ -15,19 +15,35 @@ pub struct Rounded<const ONCE: bool> {
 }
 
 impl<const ONCE: bool> Rounded<ONCE> {
-    /// Packs a layer of `units` rows with `columns` columns each. `None` if a tensor is missing, or if a row is rounded once
-    /// and multiplied by 1 or more, whose product would need more than 64 bits.
-    pub(in super::super) fn packed<S: Integers>(node: &Node<'_>, simd: S, units: usize, columns: usize) -> Option<(Panels, Self)> {
+    /// The numbers of the `units` rows of a node: the initial value of a row's sum, then its [`Factors`]. `None` if a tensor
+    /// is missing, or if a row that is rounded once is multiplied by a power of two above 1, for which the vector form has no
+    /// room.
+    pub fn rows(node: &Node<'_>, units: usize) -> Option<(Vec<[i32; NUMBERS]>, Self)> {
         let names = Names::of(node)?;
         let rows = node.rows(names.tensor("rows")?, units);
-        let gate = Gate::all::<1>(&["weights"], &["rows"]);
-        let panels = Panels::packed(node, simd, &gate, units, ([columns, 0], false), |_, row, [excess, _]| {
+        let all = (0..units).map(|row| {
             let (start, factor, shift) = of_row(rows, row)?;
             let by = Factors::of(Multiplier { factor, shift: shift.cast_signed().into() });
-            (!ONCE || by.lift == 1).then_some([start.wrapping_sub(excess), by.lift, by.shift, by.factor])
-        })?;
+            (!ONCE || by.lift == 1).then_some([start, by.lift, by.shift, by.factor])
+        });
         let number = |name: &str| Some(node.number(names.number(name)?));
-        Some((panels, Self { least: number("least")?, most: number("most")? }))
+        Some((all.collect::<Option<_>>()?, Self { least: number("least")?, most: number("most")? }))
+    }
+
+    /// Packs a layer of `units` rows with `columns` columns each. `None` as for [`rows`](Self::rows).
+    pub(in super::super) fn packed<S: Integers>(
+        node: &Node<'_>,
+        simd: S,
+        units: usize,
+        columns: usize,
+    ) -> Option<(Panels, Self)> {
+        let (rows, finish) = Self::rows(node, units)?;
+        let gate = Gate::all::<1>(&["weights"], &["rows"]);
+        let panels = Panels::packed(node, simd, &gate, units, ([columns, 0], false), |_, row, [excess, _]| {
+            let &[start, lift, shift, factor] = rows.get(row)?;
+            Some([start.wrapping_sub(excess), lift, shift, factor])
+        })?;
+        Some((panels, finish))
     }
 }
 
