@@ -8,6 +8,7 @@ use tidegate_fused::{FusedModel, Isa, PoolError, Stream, StreamId, StreamPool};
 use tidegate_model::canonical::Canonical;
 use tidegate_model::pack::pack_with;
 use tidegate_model::quantize::Ranges;
+use tidegate_tests::bytes::in_bytes;
 use tidegate_tests::images::{AlignedBytes, over_windows, small_models};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
 
@@ -215,6 +216,19 @@ fn streams_of_layers_that_fill_vectors_and_blocks_have_the_bits_of_streams_alone
         let what = format!("{cell} {options:?}, {input} to {units}, {schedule:?}");
         // Cells have an `i8` form only with the integers of an imported model.
         assert!(hold_all(&what, &model, &mut rng, schedule, 20) >= Numeric::ALL.len() - 1, "{what}");
+    }
+    for cell in ["lstm", "dense", "conv", "window_dense", "window_depthwise"] {
+        let variants = Variant::all().into_iter().filter(|variant| variant.kind.spec().name == cell);
+        for variant in variants {
+            let model = chain(&mut rng, 9, &[(variant, 20), (Variant::plain("dense"), 11)], DRAW);
+            // Not every option has a form in bytes.
+            let image = pack_with(&in_bytes(model), Numeric::I8, &Ranges::default(), Layout::Portable);
+            let Some(image) = image.ok().map(|bytes| AlignedBytes::new(&bytes)) else { continue };
+            for isa in Isa::available() {
+                let outputs = hold(cell, &FusedModel::with_isa(&image.model(), isa), &mut rng, (20, 1));
+                assert!(outputs > 0, "{cell}: no step had an output");
+            }
+        }
     }
     let lstm = chain(&mut rng, 5, &[(Variant::plain("lstm"), 9)], DRAW);
     for (length, hop, partial, stateful) in [(3, 3, true, true), (5, 2, false, false)] {
