@@ -26,6 +26,7 @@ mod options;
 mod over_steps;
 mod pad;
 mod pool;
+mod positions;
 mod ports;
 mod rolled;
 mod rows;

@@ -11,6 +11,13 @@ impl Arena {
             let inner = self.unary(activation, inner)?;
             return self.wrapped(inner, wrap);
         }
+        // A bound from below beside one from above, as a hard sigmoid of Keras 2 has them.
+        if activation == Activation::Relu
+            && let Expr::Clip(_, _, most) = *self.expr(id)
+            && number(most) >= 0.0
+        {
+            return self.clip(id, 0.0, f32::INFINITY);
+        }
         // A hostile graph could use any number of different activation parameters.
         let number = intern(&mut self.activations, activation, 256).ok_or("the graph has more than 256 activations")?;
         let shape = self.shape(id).to_vec();

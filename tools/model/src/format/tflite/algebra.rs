@@ -211,6 +211,11 @@ impl<'r, 'a> Algebra<'r, 'a> {
             "HARD_SWISH" => self.unary(operator, Activation::HardSwish),
             "ELU" => self.unary(operator, Activation::Elu { alpha: 1.0 }),
             "MINIMUM" | "MAXIMUM" => real(self.clip(operator)?),
+            "SOFTMAX" if operator.option("beta", 1.0_f32)? == 1.0 => {
+                let x = self.rows(operator, 0)?;
+                let id = self.arena.softmax(x)?;
+                Ok(vec![self.item_of(id)])
+            }
             "FILL" => real(self.filled(operator)?),
             "RESHAPE" | "SQUEEZE" | "EXPAND_DIMS" | "PACK" | "UNPACK" | "DEQUANTIZE" => self.same(operator),
             "SPLIT" | "SPLIT_V" => self.split(operator),

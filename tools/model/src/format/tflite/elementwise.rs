@@ -93,6 +93,15 @@ impl Reader<'_> {
         self.activated(operator, Value { source, counts, ..a })
     }
 
+    /// The square of a value.
+    pub(super) fn square(&mut self, operator: &Operator<'_>) -> Refused {
+        let x = self.value(operator, 0)?;
+        fail_if(x.counts.is_some(), "its input is of integers, which is not supported")?;
+        let layer = Layer::merge(Arithmetic::Multiply.merged(), 2, x.features());
+        let source = self.network.add(layer, &[&x.source, &x.source]);
+        Ok(Value { source, ..x })
+    }
+
     /// A row of floats for each channel, once for every position of an image `like`; any other value is unchanged.
     fn repeated(&mut self, x: Value, like: &Value) -> Value {
         let (channels, shape) = (x.source.size(), &like.shape);

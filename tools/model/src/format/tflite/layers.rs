@@ -6,12 +6,11 @@ use super::cut::{Cut, cuts, parts};
 use super::hard_swish;
 use super::integers::{Counted, Counts, LIMITS, Multiplier, leaky_relu, limits, table};
 use super::lower::{Along, Reader, Refused, Trouble, Value};
-use super::options::FUSED;
 use super::rows::{Filters, Precision, Rows};
 use super::schema::{Operator, Type};
 use super::unrolled::WITHOUT;
 use crate::canonical::Tensor;
-use crate::format::{layer::Layer, network::Source, refuse::fail_if};
+use crate::format::{layer::Layer, refuse::fail_if};
 
 /// Maximum number of features that the integer sums of a softmax can hold.
 const MOST_CLASSES: usize = 511;
@@ -34,7 +33,7 @@ impl Reader<'_> {
     }
 
     /// The output of a layer over rows, as a tensor of shape `shape`.
-    fn shaped(&self, value: Value, shape: Vec<usize>) -> Refused {
+    pub(super) fn shaped(&self, value: Value, shape: Vec<usize>) -> Refused {
         let outer = |steps: usize| match shape.iter().position(|&dim| dim != 1) {
             Some(axis) if shape[axis] == steps => Some(axis),
             _ => None,
@@ -126,6 +125,7 @@ impl Reader<'_> {
     /// `REVERSE_V2` of the steps.
     pub(super) fn reverse(&mut self, operator: &Operator<'_>) -> Refused {
         let x = self.value_in_any_order(operator, 0)?;
+        let x = x.clone().in_positions().unwrap_or(x);
         let axes = self.integers(operator, 1, Type::I32)?.map(|(_, axes, _)| axes).unwrap_or_default();
         let along = match (x.along, axes.as_slice()) {
             (Along::Rows(axis), &[given]) => {
@@ -212,31 +212,26 @@ impl Reader<'_> {
         Ok(Value { source, shape, ..x })
     }
 
-    /// Values side by side, along the last dimension.
-    pub(super) fn concatenation(&mut self, operator: &Operator<'_>) -> Refused {
-        let parts =
-            (0..operator.inputs.len()).map(|index| self.value(operator, index)).collect::<Result<Vec<_>, _>>()?;
-        let shape = self.output_shape(operator)?;
-        let first = parts.first().ok_or("it has no input")?.clone();
-        let axis = operator.option("axis", 0_i32)?;
-        let last = shape.len().saturating_sub(1);
-        let is_last = axis == -1 || usize::try_from(axis) == Ok(last);
-        // The elements of each step are those of the parts, one part behind the other.
-        let mut others = shape[..last].iter().enumerate().filter(|(at, _)| Some(*at) != first.along.axis());
-        let fits = is_last && others.all(|(_, &dim)| dim == 1) && first.along.axis() != Some(last);
-        fail_if(!fits, format_args!("attribute axis is {axis} with an output of {shape:?}, which is not supported"))?;
-        let differ = parts.iter().any(|part| part.along != first.along || part.counts != first.counts);
-        fail_if(differ, "its inputs differ in scale, in zero point or in their steps")?;
-        self.same_counts(operator, &first)?;
-        let other = operator.option(FUSED, 0_i8)? != 0;
-        fail_if(other, format_args!("attribute {FUSED} is not 0, which is not supported"))?;
-        let sources: Vec<&Source> = parts.iter().map(|part| &part.source).collect();
-        let size = parts.iter().map(Value::features).sum();
-        let counted = first
-            .counts
-            .map(|counts| (counts, Counted::of(counts).requantized("", Multiplier::ONE).limited(counts, LIMITS)));
-        let (source, counts) = self.counted_of(Layer::identity(size), &sources, counted);
-        self.shaped(Value { source, counts, ..first }, shape)
+    /// The parts of a `SPLIT`, which are of one size.
+    pub(super) fn split(&mut self, operator: &Operator<'_>) -> Result<Vec<(usize, Value)>, Trouble> {
+        let x = self.value(operator, 1)?;
+        let axis = self.integers(operator, 0, Type::I32)?.and_then(|(_, axes, _)| axes.first().copied());
+        let axis = axis.map(|axis| if axis < 0 { axis.saturating_add(x.shape.len() as i64) } else { axis });
+        let axis = axis.and_then(|axis| usize::try_from(axis).ok()).filter(|&axis| axis < x.shape.len());
+        let axis = axis.filter(|&axis| x.along.axis() != Some(axis)).ok_or("it takes other parts than features")?;
+        let (size, count) = (x.shape[axis], operator.outputs.len().max(1));
+        fail_if(!size.is_multiple_of(count), format_args!("it takes {count} parts of {size}"))?;
+        let mut parts = Vec::new();
+        for (index, output) in operator.outputs.iter().enumerate() {
+            let Some(output) = *output else { continue };
+            let mut shape = x.shape.clone();
+            shape[axis] = size / count;
+            fail_if(self.shape_of(output)? != shape, "its outputs have other shapes")?;
+            let unchanged = self.counts(output)? == x.counts;
+            fail_if(!unchanged, "its input and its output differ in scale or zero point")?;
+            parts.push((output, self.part(x.clone(), shape, (axis, index * (size / count), size / count))?));
+        }
+        Ok(parts)
     }
 
     pub(super) fn softmax(&mut self, operator: &Operator<'_>) -> Refused {
@@ -307,6 +302,7 @@ impl Reader<'_> {
             "RELU6" => Activation::Relu6,
             "ELU" => Activation::Elu { alpha: 1.0 },
             "EXP" => Activation::Exp,
+            "LOG" => Activation::Log { alpha: 1.0, beta: 0.0 },
             "GELU" if operator.option("approximate", 0_u8)? != 0 => Activation::GeluTanh,
             "GELU" => Activation::Gelu,
             "LEAKY_RELU" => Activation::LeakyRelu { alpha: operator.option("alpha", 0.0_f32)? },

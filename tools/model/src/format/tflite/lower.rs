@@ -351,6 +351,10 @@ impl<'a> Reader<'a> {
             operator.check_options()?;
             return Ok(values);
         }
+        if operator.op == "SPLIT" {
+            operator.check_options()?;
+            return self.split(operator);
+        }
         let value = match operator.op {
             LSTM => self.lstm(operator),
             "SVDF" => self.svdf(operator),
@@ -368,11 +372,13 @@ impl<'a> Reader<'a> {
             "QUANTIZE" => self.quantize(operator),
             "DEQUANTIZE" => self.dequantize(operator),
             "MUL" | "ADD" | "SUB" => self.arithmetic(operator),
-            "LOGISTIC" | "TANH" | "RELU" | "RELU6" | "HARD_SWISH" | "ELU" | "EXP" | "GELU" | "LEAKY_RELU" => {
+            "SQUARE" => self.square(operator),
+            "LOGISTIC" | "TANH" | "RELU" | "RELU6" | "HARD_SWISH" | "ELU" | "EXP" | "LOG" | "GELU" | "LEAKY_RELU" => {
                 self.activation(operator)
             }
             "UNPACK" | "PACK" => self.one(operator),
             "GATHER" => self.table(operator),
+            "TILE" => self.tile(operator),
             _ => {
                 let node = self.node(operator);
                 return Err(ImportError::UnreadOp { node, op: operator.name() }.into());

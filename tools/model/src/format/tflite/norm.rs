@@ -44,11 +44,13 @@ impl Reader<'_> {
             }
             Made::Whole(moment) => moment,
         };
-        operator.limit_is_none()?;
         let x =
             self.values.get(&moment.x).cloned().ok_or("what it normalizes is not computed by an earlier operator")?;
-        let (moment, output) = self.affine(moment, output)?;
+        let is_last = operator.limit_is_none().is_err();
+        let (moment, output) = if is_last { (moment, output) } else { self.affine(moment, output)? };
         self.has_shape_of(output, &x)?;
+        // Each position of a whole window is normalized by itself.
+        let x = if x.is_by_positions() { x } else { x.clone().in_positions().unwrap_or(x) };
         let size = x.features();
         for (name, data) in [("gain", &moment.gain), ("bias", &moment.bias)] {
             let misfit = data.as_ref().is_some_and(|data| ![1, size].contains(&data.len()));
@@ -62,7 +64,8 @@ impl Reader<'_> {
         }
         let layer = layer.optional("bias", moment.bias.map(vector));
         let source = self.network.add(layer, &[&x.source]);
-        Ok(Some(vec![(output, Value { source, ..x })]))
+        let value = self.activated(operator, Value { source, ..x })?;
+        Ok(Some(vec![(output, value)]))
     }
 
     /// Refuses two computed operands unless each number of one is for the same step of the other.
@@ -106,7 +109,8 @@ impl Reader<'_> {
             return Ok(false);
         };
         let over = self.is_over_features(operator, &x.shape)?;
-        Ok(over && x.counts.is_none() && x.shape.last() == Some(&x.features()))
+        let is_float = x.counts.is_none();
+        Ok(over && is_float && (x.is_by_positions() || x.in_positions().is_some()))
     }
 
     /// Whether a `MEAN` of a tensor of this shape is along the last dimension, and perhaps along others of 1.

@@ -13,7 +13,7 @@ pub const FUSED: &str = "fused_activation_function";
 
 /// Operators that have options: the number of their type in the schema's `BuiltinOptions`, and their fields in the order
 /// of the schema.
-const OPTIONS: [(&str, u8, &[&str]); 39] = [
+const OPTIONS: [(&str, u8, &[&str]); 40] = [
     ("CONCATENATION", 10, &["axis", FUSED]),
     ("AVERAGE_POOL_2D", 5, &["padding", "stride_w", "stride_h", "filter_width", "filter_height", FUSED]),
     ("MAX_POOL_2D", 5, &["padding", "stride_w", "stride_h", "filter_width", "filter_height", FUSED]),
@@ -31,6 +31,7 @@ const OPTIONS: [(&str, u8, &[&str]); 39] = [
     ("PAD", 22, &[]),
     ("REVERSE_V2", 81, &[]),
     ("SLICE", 48, &[]),
+    ("TILE", 51, &[]),
     ("SVDF", 6, &["rank", FUSED, "asymmetric_quantize_inputs"]),
     ("SQUARE", 66, &[]),
     ("SQUARED_DIFFERENCE", 76, &[]),

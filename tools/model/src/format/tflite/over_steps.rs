@@ -65,6 +65,11 @@ impl Reader<'_> {
                 let layer = Layer::new(CellKind::Activation, x.size(), x.size()).activation("activation", of);
                 (self.network.add(layer, &[&x]), reversed)
             }
+            Expr::Softmax(x) => {
+                let (x, reversed) = self.layer_over_steps(layers, x, depth + 1)?;
+                let layer = Layer::new(CellKind::Softmax, x.size(), x.size());
+                (self.network.add(layer, &[&x]), reversed)
+            }
             Expr::Concat(parts) => self.side_by_side(layers, parts.into_iter(), depth)?,
             _ => return Err("its steps compute something else than a recurrent cell of their states".into()),
         };

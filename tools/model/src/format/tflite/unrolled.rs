@@ -16,7 +16,7 @@ use crate::error::{ImportError, Result};
 use crate::format::tf1::{Arena, Expr, Id, chain, find_cell, of_steps};
 
 /// The advice about steps that are no unrolled layer.
-pub const WITHOUT: &str = "convert the network without unroll=True, or import the file of its own framework";
+pub const WITHOUT: &str = "convert the network without unroll=True or TimeDistributed, or import the file of its own framework";
 
 /// The sequences that `of` reads: itself if no step of it is computed here. `tensors` has the tensors of sequences that
 /// operators compute.
@@ -34,7 +34,7 @@ fn reads(arena: &Arena, of: Id, tensors: &HashMap<Id, usize>) -> Option<BTreeMap
             }
             (Expr::Reverse(x), _) => open.push(*x),
             (_, Some(tensor)) => drop(read.insert(id, *tensor)),
-            (Expr::Linear(_) | Expr::Unary(..) | Expr::Concat(_), None) => open.extend(arena.operands(id)),
+            (Expr::Linear(_) | Expr::Unary(..) | Expr::Softmax(_) | Expr::Concat(_), None) => open.extend(arena.operands(id)),
             (_, None) => drop(read.insert(id, *tensors.get(&id)?)),
         }
     }
@@ -52,6 +52,12 @@ fn cell_states(algebra: &mut Algebra<'_, '_>) -> BTreeSet<Id> {
 /// Whether an operator may join the steps of a loop.
 fn joins(operator: &Operator<'_>) -> bool {
     matches!(operator.op, "PACK" | "CONCATENATION")
+}
+
+/// Whether an operator reads several values, none of which is a sequence.
+fn joins_rows(algebra: &Algebra<'_, '_>, operator: &Operator<'_>) -> bool {
+    let is_sequence = |input: &usize| matches!(algebra.items.get(input), Some(Item::Sequence(_)));
+    operator.inputs.len() > 1 && !operator.inputs.iter().flatten().any(is_sequence)
 }
 
 /// The sequence of a cell's outputs up to this one; `None` if it is no output of a cell. An error if it is one, but the steps
@@ -98,7 +104,7 @@ impl<'a> Reader<'a> {
             match algebra.read(operator) {
                 // The budget is left to the operators.
                 Err(Trouble::Whole(ImportError::TooCostly(_))) => return Ok(()),
-                Err(Trouble::Reason(reason)) if joins(operator) && operator.inputs.len() > 1 => {
+                Err(Trouble::Reason(reason)) if joins(operator) && joins_rows(&algebra, operator) => {
                     let output = operator.outputs.iter().flatten().next();
                     let name = output.map_or_else(|| Ok(String::new()), |&output| main.tensors[output].name())?;
                     let reason = format!("{name:?} joins steps that are no unrolled layer: {reason}");
@@ -210,7 +216,7 @@ impl<'a> Reader<'a> {
         let is_cell = match algebra.arena.expr(id) {
             Expr::Rnn(..) => true,
             Expr::Reverse(of) => matches!(algebra.arena.expr(*of), Expr::Rnn(..)),
-            Expr::Linear(_) | Expr::Unary(..) | Expr::Concat(_) => is_joined && axis.is_some(),
+            Expr::Linear(_) | Expr::Unary(..) | Expr::Softmax(_) | Expr::Concat(_) => is_joined && axis.is_some(),
             _ => false,
         };
         let read = if is_cell { reads(&algebra.arena, id, tensors) } else { None };
