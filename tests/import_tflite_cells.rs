@@ -124,6 +124,12 @@ fn layers_that_are_taken_apart_become_cells() {
         ("float_unrolled_torch_rnn", "window elman elman identity dense"),
         ("float_unrolled_torch_dense", "dense activation lstm dense"),
         ("float_words_while", "embedding lstm dense"),
+        ("float_while_conv_both_ways", "window conv lstm lstm identity dense"),
+        ("float_while_conv_norm", "window conv layer_norm activation gru dense"),
+        ("float_while_repeat", "lstm repeat gru dense"),
+        ("float_while_tags", "window gru gru identity dense softmax"),
+        ("float_while_log", "merge scale activation lstm dense"),
+        ("float_while_hard_of_keras_2", "lstm dense"),
         ("float_words_unrolled", "embedding gru dense"),
     ] {
         let model = imported(name).model;

@@ -213,6 +213,14 @@ def beside_a_window(rng, **more):
     return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 6, 3)).astype("f4")
 
 
+def beside_conv(rng):
+    """A convolution beside a recurrent layer over the same steps."""
+    x = inputs = keras.Input((6, 3), batch_size=1)
+    sides = [L.Conv1D(4, 3, padding="same", activation="relu")(x), L.GRU(3, return_sequences=True)(x)]
+    model = drawn(rng, keras.Model(inputs, L.Dense(2)(L.Concatenate()(sides))))
+    return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 6, 3)).astype("f4")
+
+
 def residual(rng, blocks=30):
     """Layers around which each step is added, so that the ways to an output double with each, and the last step."""
     x = inputs = keras.Input((4, 3), batch_size=1)
@@ -302,6 +310,17 @@ SAMPLE = [
     ("float_while_residual", residual, {}),
     ("float_while_both_last", loops, dict(layers=lambda: [L.Bidirectional(L.GRU(3, return_sequences=True)), L.Lambda(lambda x: x[:, -1]), L.Dense(2)])),
     ("refused_unrolled_state", with_state, {}),
+    ("float_while_conv_both_ways", loops, dict(layers=lambda: [L.Conv1D(4, 3), L.Bidirectional(L.LSTM(3, return_sequences=True)), L.Dense(2)])),
+    ("float_while_conv_norm", loops, dict(layers=lambda: [
+        L.Conv1D(4, 3), L.LayerNormalization(), L.ReLU(), L.GRU(3, return_sequences=True), L.Dense(2)])),
+    ("float_while_repeat", loops, dict(layers=lambda: [L.LSTM(4), L.RepeatVector(5), L.GRU(3, return_sequences=True), L.Dense(2)])),
+    ("float_while_tags", loops, dict(layers=lambda: [
+        L.Bidirectional(L.GRU(3, return_sequences=True)), L.TimeDistributed(L.Dense(3, activation="softmax"))])),
+    ("float_while_log", loops, dict(layers=lambda: [L.Lambda(lambda x: keras.ops.log(x * x + 1e-3)), *recurrent(L.LSTM)()])),
+    ("float_while_beside_conv", beside_conv, {}),
+    ("float_while_hard_of_keras_2", legacy, dict(layers=lambda k: [
+        k.LSTM(4, recurrent_activation="hard_sigmoid", return_sequences=True), k.Dense(2)])),
+    ("float_unrolled_one_step", loops, dict(layers=recurrent(L.LSTM, unroll=True), steps=1, calls=6)),
 ]
 
 # Kinds that `check` makes in addition.

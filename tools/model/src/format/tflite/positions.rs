@@ -29,7 +29,7 @@ impl Reader<'_> {
         let parts =
             (0..operator.inputs.len()).map(|index| self.value(operator, index)).collect::<Result<Vec<_>, _>>()?;
         let shape = self.output_shape(operator)?;
-        let parts = of_one_kind(parts);
+        let parts = self.of_one_kind(parts);
         let first = parts.first().ok_or("it has no input")?.clone();
         let axis = operator.option("axis", 0_i32)?;
         let last = shape.len().saturating_sub(1);
@@ -50,6 +50,23 @@ impl Reader<'_> {
             .map(|counts| (counts, Counted::of(counts).requantized("", Multiplier::ONE).limited(counts, LIMITS)));
         let (source, counts) = self.counted_of(Layer::identity(size), &sources, counted);
         self.shaped(Value { source, counts, ..first }, shape)
+    }
+
+    /// The values, with rows in place of whole values if each of them has positions.
+    fn of_one_kind(&mut self, values: Vec<Value>) -> Vec<Value> {
+        let is_whole = |value: &Value| value.along == Along::Nothing && value.clone().in_positions().is_some();
+        if !values.iter().any(is_whole) {
+            return values;
+        }
+        let mut rows = Vec::new();
+        for value in &values {
+            let value = match value.along {
+                Along::Rows(_) => Some(value.clone()),
+                _ => self.flat(value.clone()).in_positions(),
+            };
+            rows.extend(value);
+        }
+        if rows.len() == values.len() { rows } else { values }
     }
 
     /// `TILE` of one row to equal rows, as a Keras `RepeatVector`.
@@ -74,16 +91,4 @@ impl Reader<'_> {
         }
         Ok(Value { source, shape, along: Along::Rows(axis), ..x })
     }
-}
-
-/// The values, with rows in place of whole values if one of them has rows, or all of them have positions.
-fn of_one_kind(values: Vec<Value>) -> Vec<Value> {
-    let rows: Option<Vec<Value>> = values
-        .iter()
-        .map(|value| match value.along {
-            Along::Rows(_) => Some(value.clone()),
-            _ => value.clone().in_positions(),
-        })
-        .collect();
-    rows.unwrap_or(values)
 }
