@@ -66,25 +66,30 @@ impl Quantizer<'_> {
         let is_pair = matrices[1].is_some();
         let is_wide = is_wide(self.options);
         let scales = self.ranges.row_scales(&self.key(tensor)).filter(|of| of.scales.len() == bias.len() && !is_wide);
-        let with = |first: usize| -> Option<Vec<Row>> {
-            let rows = bias.iter().enumerate().map(|(index, &bias)| {
-                let (target, operands) = self.row_of(&matrices, to, index, bias);
-                let parts = parts(&matrices, &operands, index);
-                match (is_wide, is_pair, scales) {
+        // The rows for each choice of the finer part, which share their operands.
+        let mut orders = match scales {
+            Some(of) if of.first <= usize::from(is_pair) => [0, 1].map(|first| first == of.first),
+            _ => [true, is_pair && !is_wide],
+        }
+        .map(|is_tried| is_tried.then(|| Vec::with_capacity(bias.len())));
+        for (index, &bias) in bias.iter().enumerate() {
+            let (target, operands) = self.row_of(&matrices, to, index, bias);
+            let parts = parts(&matrices, &operands, index);
+            for (first, rows) in orders.iter_mut().enumerate() {
+                let Some(of_order) = rows else { continue };
+                let row = match (is_wide, is_pair, scales) {
                     (true, true, _) => wide_pair(parts, target),
                     (true, false, _) => wide(parts[0], target),
                     (false, _, Some(of)) => fixed(parts, first, of.scales[index], target),
                     (false, _, None) => row(parts, first, target),
+                };
+                match row {
+                    Some(row) => of_order.push(row),
+                    None => *rows = None,
                 }
-            });
-            rows.collect()
-        };
-        if let Some(of) = scales
-            && of.first <= usize::from(is_pair)
-        {
-            return Some((with(of.first)?, of.first));
+            }
         }
-        better([with(0), (is_pair && !is_wide).then(|| with(1)).flatten()])
+        better(orders)
     }
 
     /// The name of a tensor of rows, for [`RowScales`].
