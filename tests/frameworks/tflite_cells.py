@@ -316,11 +316,10 @@ SAMPLE = [
     ("float_while_repeat", loops, dict(layers=lambda: [L.LSTM(4), L.RepeatVector(5), L.GRU(3, return_sequences=True), L.Dense(2)])),
     ("float_while_tags", loops, dict(layers=lambda: [
         L.Bidirectional(L.GRU(3, return_sequences=True)), L.TimeDistributed(L.Dense(3, activation="softmax"))])),
-    ("float_while_log", loops, dict(layers=lambda: [L.Lambda(lambda x: keras.ops.log(x * x + 1e-3)), *recurrent(L.LSTM)()])),
+    ("float_while_log", loops, dict(layers=lambda: [L.Lambda(lambda x: keras.ops.log(keras.ops.square(x) + 1e-3)), *recurrent(L.LSTM)()])),
     ("float_while_beside_conv", beside_conv, {}),
     ("float_while_hard_of_keras_2", legacy, dict(layers=lambda k: [
         k.LSTM(4, recurrent_activation="hard_sigmoid", return_sequences=True), k.Dense(2)])),
-    ("float_unrolled_one_step", loops, dict(layers=recurrent(L.LSTM, unroll=True), steps=1, calls=6)),
 ]
 
 # Kinds that `check` makes in addition.

@@ -212,28 +212,6 @@ impl Reader<'_> {
         Ok(Value { source, shape, ..x })
     }
 
-    /// The parts of a `SPLIT`, which are of one size.
-    pub(super) fn split(&mut self, operator: &Operator<'_>) -> Result<Vec<(usize, Value)>, Trouble> {
-        let x = self.value(operator, 1)?;
-        let axis = self.integers(operator, 0, Type::I32)?.and_then(|(_, axes, _)| axes.first().copied());
-        let axis = axis.map(|axis| if axis < 0 { axis.saturating_add(x.shape.len() as i64) } else { axis });
-        let axis = axis.and_then(|axis| usize::try_from(axis).ok()).filter(|&axis| axis < x.shape.len());
-        let axis = axis.filter(|&axis| x.along.axis() != Some(axis)).ok_or("it takes other parts than features")?;
-        let (size, count) = (x.shape[axis], operator.outputs.len().max(1));
-        fail_if(!size.is_multiple_of(count), format_args!("it takes {count} parts of {size}"))?;
-        let mut parts = Vec::new();
-        for (index, output) in operator.outputs.iter().enumerate() {
-            let Some(output) = *output else { continue };
-            let mut shape = x.shape.clone();
-            shape[axis] = size / count;
-            fail_if(self.shape_of(output)? != shape, "its outputs have other shapes")?;
-            let unchanged = self.counts(output)? == x.counts;
-            fail_if(!unchanged, "its input and its output differ in scale or zero point")?;
-            parts.push((output, self.part(x.clone(), shape, (axis, index * (size / count), size / count))?));
-        }
-        Ok(parts)
-    }
-
     pub(super) fn softmax(&mut self, operator: &Operator<'_>) -> Refused {
         let x = self.value(operator, 0)?;
         let shape = self.output_shape(operator)?;

@@ -351,10 +351,6 @@ impl<'a> Reader<'a> {
             operator.check_options()?;
             return Ok(values);
         }
-        if operator.op == "SPLIT" {
-            operator.check_options()?;
-            return self.split(operator);
-        }
         let value = match operator.op {
             LSTM => self.lstm(operator),
             "SVDF" => self.svdf(operator),

@@ -110,7 +110,16 @@ impl Reader<'_> {
         };
         let over = self.is_over_features(operator, &x.shape)?;
         let is_float = x.counts.is_none();
-        Ok(over && is_float && (x.is_by_positions() || x.in_positions().is_some()))
+        // The last dimension of a whole window may count its steps, of which a pool takes the mean.
+        Ok(over && is_float && (x.is_by_positions() || (x.in_positions().is_some() && self.is_subtracted(operator))))
+    }
+
+    /// Whether another operator subtracts the output of an operator from its input.
+    fn is_subtracted(&self, operator: &Operator<'_>) -> bool {
+        let read = [operator.inputs.first(), operator.outputs.first()].map(|number| number.copied().flatten());
+        let subtracts = |of: &Operator<'_>| matches!(of.op, "SUB" | "SQUARED_DIFFERENCE");
+        let mut others = self.model.main.operators.iter().filter(|of| subtracts(of));
+        others.any(|of| read.iter().all(|number| of.inputs.contains(number)))
     }
 
     /// Whether a `MEAN` of a tensor of this shape is along the last dimension, and perhaps along others of 1.
