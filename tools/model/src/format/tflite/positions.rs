@@ -72,7 +72,7 @@ impl Reader<'_> {
     /// `TILE` of one row to equal rows, as a Keras `RepeatVector`.
     pub(super) fn tile(&mut self, operator: &Operator<'_>) -> Refused {
         let x = self.value(operator, 0)?;
-        self.same_counts(operator, &x)?;
+        fail_if(x.counts.is_some(), "its input is of integers, which is not supported")?;
         let shape = self.output_shape(operator)?;
         let times = self.integers(operator, 1, Type::I32)?.map(|(_, times, _)| times).unwrap_or_default();
         let sizes = x.shape.iter().zip(&times).map(|(&dim, &times)| usize::try_from(times).ok()?.checked_mul(dim));
@@ -85,10 +85,6 @@ impl Reader<'_> {
         let of_rows = other.is_none() && axis + 1 < shape.len() && is_row;
         fail_if(!of_rows, format_args!("it repeats {:?} {times:?} times, which is not one row", x.shape))?;
         let source = self.network.repeated(&x.source, shape[axis]);
-        if let Some(counts) = x.counts {
-            let counted = Counted::of(counts).requantized("", Multiplier::ONE).limited(counts, LIMITS);
-            self.network.counts(&source, counted.integers());
-        }
         Ok(Value { source, shape, along: Along::Rows(axis), ..x })
     }
 }
