@@ -68,7 +68,7 @@ fn einsum(equation: &str, operands: [&Tensor; 2]) -> Vec<f64> {
 #[test]
 fn an_einsum_that_is_a_matrix_product_is_one() {
     type Row = (&'static str, [&'static [usize]; 2], Option<usize>, &'static [usize]);
-    let rows: [Row; 11] = [
+    let rows: [Row; 15] = [
         ("bd,dk->bk", [&[1, 4], &[4, 3]], Some(1), &[1, 3]),
         ("bd,kd->bk", [&[1, 4], &[3, 4]], Some(1), &[1, 3]),
         ("bid,dk->bik", [&[1, 2, 4], &[4, 3]], Some(1), &[1, 2, 3]),
@@ -81,6 +81,11 @@ fn an_einsum_that_is_a_matrix_product_is_one() {
         ("bd,bd->b", [&[1, 4], &[1, 4]], None, &[1]),
         ("bij,j->bi", [&[1, 2, 4], &[4]], Some(1), &[1, 2]),
         ("j,bij->bi", [&[4], &[1, 2, 4]], Some(0), &[1, 2]),
+        // In groups, each with weights of its own.
+        ("btgi,gih->btgh", [&[1, 3, 2, 4], &[2, 4, 5]], Some(1), &[1, 3, 2, 5]),
+        ("gih,btgi->bhtg", [&[2, 4, 5], &[1, 3, 2, 4]], Some(0), &[1, 5, 3, 2]),
+        ("bgtij,jgih->bgth", [&[1, 2, 3, 4, 2], &[2, 2, 4, 3]], Some(1), &[1, 2, 3, 3]),
+        ("bij,ij->bij", [&[1, 2, 4], &[2, 4]], Some(1), &[1, 2, 4]),
     ];
     for (equation, shapes, weights, out) in rows {
         let of_x = shapes[usize::from(weights == Some(0))].to_vec();
@@ -106,9 +111,7 @@ fn an_einsum_that_is_a_matrix_product_is_one() {
 #[test]
 fn any_other_einsum_is_refused_with_its_equation() {
     let shapes: [&[usize]; 2] = [&[1, 4, 4], &[4, 4]];
-    for equation in
-        ["bij,ij->b", "bij,ij->bij", "bii,ij->bj", "bij,jk", "...ij,jk->...ik", "bij,jk->kib,x", "", "bij->bji"]
-    {
+    for equation in ["bij,ij->b", "bii,ij->bj", "bij,jk", "...ij,jk->...ik", "bij,jk->kib,x", "", "bij->bji"] {
         let error =
             open(&graph(equation, shapes, Some(1), &[1, 4, 4]), "x.onnx", &ALONE).expect_err("it must be refused");
         let line = import::line(&error, 512);

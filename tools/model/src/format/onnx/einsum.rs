@@ -1,8 +1,11 @@
 //! `Einsum` of two operands that is a matrix product: each label of both operands is summed, or is the index of a
-//! matrix.
+//! matrix. A matrix for each index of a group of features is a dense layer in groups.
+
+use tidegate::internals::{activation::Activation, cell::CellKind};
 
 use super::{graph::Session, graph::Stop, moves::needed, value::Value, value::inverse};
-use crate::format::{refuse::err_if, refuse::fail_if};
+use crate::canonical::Tensor;
+use crate::format::{layer::Layer, refuse::err_if, refuse::fail_if};
 
 /// The labels of two operands and of the result, by their part in the product.
 struct Product {
@@ -54,6 +57,9 @@ impl Session<'_> {
         let product = Product::of(a_labels, b_labels, result).ok_or(String::new())?;
         let fits = a.shape.len() == a_labels.len() && b.shape.len() == b_labels.len();
         err_if(!fits, String::new)?;
+        if b.is_constant() && !product.matrices.is_empty() {
+            return self.grouped((a, a_labels), (b, b_labels), product, result);
+        }
         let Product { matrices, rows, columns, inner } = product;
         // The product has one dimension for each part of the labels; several labels in a part would need a reshape.
         fail_if(inner.len() != 1 || columns.len() > 1 || (!matrices.is_empty() && rows.len() > 1), "")?;
@@ -80,6 +86,47 @@ impl Session<'_> {
         }
         let made: Vec<char> = [matrices, rows, columns].concat();
         let places: Vec<usize> = made.into_iter().filter_map(|label| result.find(label)).collect();
+        Ok(value.transposed(&inverse(&places))?)
+    }
+}
+
+impl Session<'_> {
+    /// A product with a known matrix for each index of `matrices`: a dense layer in groups.
+    fn grouped(
+        &mut self,
+        (a, a_labels): (Value, &str),
+        (b, b_labels): (Value, &str),
+        product: Product,
+        result: &str,
+    ) -> Result<Value, Stop> {
+        let Product { matrices, rows, columns, inner } = product;
+        let order = |labels: &str, parts: &[&[char]]| -> Vec<usize> {
+            parts.concat().into_iter().filter_map(|label| labels.find(label)).collect()
+        };
+        let x = a.transposed(&order(a_labels, &[&rows, &matrices, &inner]))?;
+        let weights = b.transposed(&order(b_labels, &[&matrices, &columns, &inner]))?;
+        let size = |dims: &[usize]| dims.iter().product::<usize>();
+        let (before, features) = x.shape.split_at(rows.len());
+        let (groups, own) = weights.shape.split_at(matrices.len());
+        let units = &own[..columns.len()];
+        let fits = features == [groups, &own[columns.len()..]].concat() && !weights.shape.contains(&0);
+        fail_if(!fits, format_args!("its operands are {:?} and {:?}", a.shape, b.shape))?;
+        for axis in rows.len()..x.shape.len() {
+            self.within_sequence(&x, axis)?;
+        }
+        let kept: Vec<_> = x.axes[..rows.len()].to_vec();
+        let flat = x.reshaped([before, &[size(features)]].concat())?;
+        let flat = flat.with_axes(kept.iter().copied().chain([None]).collect());
+        let outputs = size(groups) * size(units);
+        let weights = Tensor { shape: vec![outputs, size(features) / size(groups)], data: weights.known_floats()? };
+        let made = self.over_rows(&flat, &[rows.len()], |inputs| {
+            let layer = Layer::new(CellKind::Dense, inputs, outputs).tensor("weights", weights);
+            layer.extent("groups", size(groups)).activation("activation", Activation::Identity)
+        })?;
+        let axes = kept.into_iter().chain(vec![None; matrices.len() + columns.len()]).collect();
+        let value = made.reshaped([before, groups, units].concat())?.with_axes(axes);
+        let labels: Vec<char> = [rows, matrices, columns].concat();
+        let places: Vec<usize> = labels.into_iter().filter_map(|label| result.find(label)).collect();
         Ok(value.transposed(&inverse(&places))?)
     }
 }
