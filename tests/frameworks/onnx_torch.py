@@ -137,6 +137,88 @@ class RootMeanSquare(nn.Module):
         return self.head(y)
 
 
+class Frames(nn.Module):
+    """A convolution over each frame of a sequence, as a batch, and an LSTM over the frames, whose states are given."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.lstm, self.head = nn.Conv1d(1, 4, 3, 2), nn.LSTM(4, UNITS), nn.Conv1d(UNITS, 1, 1)
+
+    def forward(self, x, h, c):
+        y = torch.relu(self.conv(x[:, None])).mean(2)[:, None]
+        y, (h, c) = self.lstm(y, (h, c))
+        return torch.sigmoid(self.head(y.permute(1, 2, 0))).flatten(), h, c
+
+
+class Folded(nn.Module):
+    """The frames of several sequences as one batch of a convolution and a transposed one, then an LSTM."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.pool = nn.Conv1d(1, 4, 2), nn.MaxPool1d(2)
+        self.up, self.lstm = nn.ConvTranspose1d(4, 2, 3, 2), nn.LSTM(10, UNITS, batch_first=True)
+
+    def forward(self, x):
+        batch, steps, features = x.shape
+        y = self.pool(torch.relu(self.conv(x.reshape(batch * steps, 1, features))))
+        return self.lstm(self.up(y).reshape(batch, steps, -1))[0]
+
+
+class Grouped(nn.Module):
+    """A linear layer in groups, as DeepFilterNet writes it, around a GRU."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Parameter(torch.randn(2, 3, 4)), nn.Parameter(torch.randn(4, 2, 3))
+        self.gru = nn.GRU(8, 8, batch_first=True)
+
+    def forward(self, x):
+        y = torch.einsum("btgi,gih->btgh", x.reshape(1, STEPS, 2, 3), self.first).reshape(1, STEPS, 8)
+        y = self.gru(torch.relu(y))[0].reshape(1, STEPS, 4, 2)
+        return torch.einsum("btgi,gih->bthg", y, self.last).reshape(1, STEPS, 12)
+
+
+class Autoencoder(nn.Module):
+    """The last state of a sequence, repeated for each step of another one."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.decoder = nn.LSTM(FEATURES, 4, batch_first=True), nn.LSTM(4, UNITS, batch_first=True)
+        self.head = nn.Linear(UNITS, FEATURES)
+
+    def forward(self, x):
+        last = self.encoder(x)[1][0].reshape(1, 4).repeat(STEPS, 1).reshape(1, STEPS, 4)
+        return self.head(self.decoder(last)[0].reshape(STEPS, UNITS))
+
+
+class Moments(nn.Module):
+    """A layer normalization as TensorFlow writes it: the reciprocal deviation times the gains is one factor."""
+
+    def __init__(self):
+        super().__init__()
+        self.gru, self.head = nn.GRU(FEATURES, UNITS, batch_first=True), nn.Linear(UNITS, CLASSES)
+        self.gain, self.bias = nn.Parameter(torch.randn(UNITS)), nn.Parameter(torch.randn(UNITS))
+
+    def forward(self, x):
+        y = self.gru(x)[0]
+        mean = y.mean(-1, keepdim=True)
+        factor = (y - mean).pow(2).mean(-1, keepdim=True).add(1e-3).sqrt().reciprocal() * self.gain
+        return self.head(y * factor + (-mean * factor + self.bias))
+
+
+class Chosen(nn.Module):
+    """The output of a layer where another one exceeds a number."""
+
+    def __init__(self):
+        super().__init__()
+        self.gru, self.head, self.other = nn.GRU(FEATURES, UNITS, batch_first=True), nn.Linear(UNITS, 1), nn.Linear(UNITS, CLASSES)
+
+    def forward(self, x):
+        y = self.gru(x)[0]
+        score = torch.sigmoid(self.head(y))
+        return torch.where(score >= 0.5, self.other(y), torch.where(y[..., :CLASSES] < 0.1, -y[..., :CLASSES], 0.5))
+
+
 def sequence():
     return {"x": torch.randn(1, STEPS, FEATURES)}
 
@@ -154,6 +236,15 @@ CASES = {
     "attention": (Attention, sequence, ["y"]),
     "functions": (Functions, sequence, ["y"]),
     "rms_norm": (RootMeanSquare, sequence, ["y"]),
+    "frames": (Frames, lambda: {"x": torch.randn(STEPS, 9), "h": torch.zeros(1, 1, UNITS), "c": torch.zeros(1, 1, UNITS)},
+               ["y", "hn", "cn"]),
+    "frame": (Frames, lambda: {"x": torch.randn(1, 9), "h": torch.zeros(1, 1, UNITS), "c": torch.zeros(1, 1, UNITS)},
+              ["y", "hn", "cn"]),
+    "folded": (Folded, sequence, ["y"]),
+    "grouped": (Grouped, lambda: {"x": torch.randn(1, STEPS, 6)}, ["y"]),
+    "autoencoder": (Autoencoder, sequence, ["y"]),
+    "moments": (Moments, sequence, ["y"]),
+    "chosen": (Chosen, sequence, ["y"]),
 }
 
 

@@ -22,6 +22,8 @@ mod import_keras;
 mod import_onnx;
 #[path = "../import_onnx_bind.rs"]
 mod import_onnx_bind;
+#[path = "../import_onnx_choices.rs"]
+mod import_onnx_choices;
 #[path = "../import_onnx_einsum.rs"]
 mod import_onnx_einsum;
 #[path = "../import_onnx_files.rs"]

@@ -6,6 +6,7 @@
 //! needs only the current step, the network is a stream; otherwise it processes windows with as many steps as the input
 //! has.
 
+mod choices;
 mod conventions;
 mod delay;
 mod einsum;
@@ -18,6 +19,7 @@ mod interface;
 mod kernels;
 mod known;
 mod layers;
+mod learnt;
 mod loops;
 mod lower;
 mod made;
@@ -27,20 +29,22 @@ mod past;
 pub mod proto;
 mod recurrent;
 mod rewrite;
+mod roles;
 mod size;
+mod spread;
 mod states;
 mod stretched;
 mod transposed;
 mod value;
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use self::graph::{GraphInput, Output, Session, Setup, Stop, is_whole};
 use self::interface::Ends;
 pub use self::interface::{Interface, InterfaceError};
-use self::past::AllDelays;
+use self::learnt::Learnt;
 use self::proto::{GraphProto, ModelProto, ValueInfo};
 use self::value::{Axis, Value};
 use super::refuse::{check_window, err_if, limit_if, unsupported_if};
@@ -131,15 +135,10 @@ pub fn open(bytes: &[u8], name: &str, options: &Options) -> Result<(Imported, In
         rewrite::rewrite(graph, &mut initializers, &mut budget)?;
     }
     let graph = graph_of(&model)?;
-    let work = Cell::new(MAX_WORK);
-    let reader = Reader { graph, version, options, name, initializers, budget, starts, len, work };
+    let (work, proposes) = (Cell::new(MAX_WORK), true);
+    let reader = Reader { graph, version, options, name, initializers, budget, starts, len, work, proposes };
     let mut learnt = Learnt::default();
-    let built = match reader.build(&mut learnt, false, STAND_INS[0]) {
-        Err(ImportError::NeedsWindow { .. }) if !reader.has_open_time(&learnt)? => {
-            reader.build(&mut learnt, true, STAND_INS[0])?
-        }
-        built => built?,
-    };
+    let built = reader.first(&mut learnt)?;
     if reader.has_open_time(&learnt)? {
         let again = reader.build(&mut learnt, false, STAND_INS[1])?;
         if again.model != built.model {
@@ -154,6 +153,7 @@ pub fn open(bytes: &[u8], name: &str, options: &Options) -> Result<(Imported, In
     }
     reader.check_window(&learnt)?;
     let timed = learnt.roles.values().any(|role| *role == Role::Time);
+    let timed = timed || learnt.window.is_some() || reader.offers_window();
     unsupported_if(options.window.is_some() && !timed, "--window with a graph whose inputs have no steps")?;
     let bound = options.onnx.bound.keys().map(|name| ("--bind", name));
     for (option, name) in bound.chain(options.onnx.shapes.keys().map(|name| ("--shape", name))) {
@@ -209,18 +209,6 @@ fn version(model: &ModelProto) -> Result<i64> {
     })
 }
 
-#[derive(Default)]
-struct Learnt {
-    /// Roles of dimensions; an axis has the number of the graph's input.
-    roles: BTreeMap<Axis, Role>,
-    /// Inputs that are weights.
-    constants: Vec<String>,
-    /// States that are delays of layer outputs.
-    delays: AllDelays,
-    /// States that are inputs and outputs of the network.
-    ports: BTreeSet<String>,
-}
-
 struct Reader<'a> {
     graph: &'a GraphProto,
     version: i64,
@@ -236,6 +224,8 @@ struct Reader<'a> {
     len: usize,
     /// Elements and nodes that may still be examined, over all readings.
     work: Cell<usize>,
+    /// Whether its errors propose shapes that it tries.
+    proposes: bool,
 }
 
 struct Built {
@@ -305,7 +295,7 @@ impl Reader<'_> {
     }
 
     fn open(&self, input: &str, what: &str, dims: &[Option<usize>]) -> ImportError {
-        let (label, hint) = (one_line(input), hint::shape(input, dims));
+        let (label, hint) = (one_line(input), self.shape_hint(input, dims));
         ImportError::Refused {
             found: format!("input {label:?} leaves {what} open; give its shape, as in {hint}"),
             advice: "",
@@ -323,7 +313,7 @@ impl Reader<'_> {
     fn timed_hint(&self, learnt: &Learnt) -> Result<String> {
         let timed = self.timed(learnt)?;
         let open = timed.iter().find(|(_, steps)| steps.is_none());
-        open.map_or(Ok("--window N".into()), |(input, _)| Ok(hint::shape(&input.name, &self.said(input)?.1)))
+        open.map_or(Ok("--window N".into()), |(input, _)| Ok(self.shape_hint(&input.name, &self.said(input)?.1)))
     }
 
     /// Refuses `--window` of another length than that of an input.
@@ -344,10 +334,22 @@ impl Reader<'_> {
         self.inputs().map(|(_, input)| input).filter(move |input| !bound(&input.name))
     }
 
+    /// Builds the network as a stream, or over a window if it needs all steps and their number is known.
+    fn first(&self, learnt: &mut Learnt) -> Result<Built> {
+        match self.build(learnt, false, STAND_INS[0]) {
+            Err(ImportError::NeedsWindow { .. }) if !self.has_open_time(learnt)? => {
+                self.build(learnt, true, STAND_INS[0])
+            }
+            built => built,
+        }
+    }
+
     /// Builds the network. Reads the graph again whenever a new fact is found.
     fn build(&self, learnt: &mut Learnt, windowed: bool, stand_in: usize) -> Result<Built> {
         const MOST_TIMES: usize = 4 * MAX_PORTS;
-        for _ in 0..MOST_TIMES {
+        // The error before entries of a batch were read as steps.
+        let mut before = None;
+        'reading: for _ in 0..MOST_TIMES {
             let variable: Vec<&ValueInfo> = self.variable(learnt).collect();
             let mut bound = BTreeMap::new();
             for (_, input) in self.inputs() {
@@ -389,6 +391,10 @@ impl Reader<'_> {
                         (Some(Role::Time), None) => {
                             *dim = self.options.window;
                             self.options.window.unwrap_or(stand_in)
+                        }
+                        (None, None) if learnt.window == Some((k, axis)) => {
+                            *dim = self.options.window;
+                            self.options.window.unwrap_or(1)
                         }
                         (None, None) => 1,
                     });
@@ -463,17 +469,27 @@ impl Reader<'_> {
                         .filter(|((of, _), _)| *of != input)
                         .map(|((of, axis), role)| ((if of > input { of - 1 } else { of }, axis), role))
                         .collect();
+                    learnt.window = None;
                     learnt.constants.push(name);
                     continue;
                 }
-                Err(Stop::Refused(error)) => return Err(self.explained(error, learnt)?),
-                Err(Stop::Reason(reason)) => return Err(self.explained(malformed(reason), learnt)?),
+                Err(Stop::Refused(error)) => {
+                    self.again(error, learnt, &mut before)?;
+                    continue;
+                }
+                Err(Stop::Reason(reason)) => {
+                    self.again(malformed(reason), learnt, &mut before)?;
+                    continue;
+                }
             };
             for (k, input) in session.setup.inputs.iter().enumerate() {
                 let is_open = |axis: &usize| input.said[*axis].is_none() && !learnt.roles.contains_key(&(k, *axis));
                 for axis in (0..input.said.len()).filter(is_open) {
                     // By convention of all exporters dimension 0 is the batch. Only one sequence runs at a time.
                     if axis > 0 {
+                        if self.takes_window(learnt)? {
+                            continue 'reading;
+                        }
                         return Err(self.open(&input.name, &format!("its dimension {axis}"), &input.said));
                     }
                     notes.push(format!("dimension 0 of input {:?} is open: assumed to be 1", input.name));
@@ -486,28 +502,6 @@ impl Reader<'_> {
             return self.built(session, &outputs, ends, &pairs, notes);
         }
         Err(malformed("its inputs are used in too many ways".into()))
-    }
-
-    /// Adds the open dimensions, which were assumed to be 1, to an error that they may have caused.
-    fn explained(&self, error: ImportError, learnt: &Learnt) -> Result<ImportError> {
-        if matches!(error, ImportError::NeedsWindow { .. }) {
-            return Ok(error);
-        }
-        for (k, input) in self.variable(learnt).enumerate() {
-            let (_, said) = self.said(input)?;
-            if (0..said.len()).any(|axis| said[axis].is_none() && !learnt.roles.contains_key(&(k, axis))) {
-                return Ok(ImportError::Refused {
-                    found: format!(
-                        "{error}; its input {:?} is {}; give its shape, as in {}",
-                        one_line(&input.name),
-                        written(&said),
-                        hint::shape(&input.name, &said)
-                    ),
-                    advice: "",
-                });
-            }
-        }
-        Ok(error)
     }
 
     fn built(

@@ -66,7 +66,7 @@ impl Session<'_> {
     }
 
     /// The elements of a value as elements of layer outputs. Time is the first dimension, if there is one.
-    fn layer_elements(&mut self, x: &Value) -> Result<Vec<Element>, Stop> {
+    pub(super) fn layer_elements(&mut self, x: &Value) -> Result<Vec<Element>, Stop> {
         fail_if(x.padded, PADDED)?;
         let mut elements = x.elements();
         let timed = self.steps_axis(x).is_some();
@@ -371,9 +371,10 @@ impl Session<'_> {
                     parts.len() - 1
                 }
             };
-            let of = of(k);
-            let differs = parts[index].1[at as usize].replace(of).is_some_and(|before| before != of);
-            fail_if(differs, "it reads one value with different constants")?;
+            let own = of(k);
+            if parts[index].1[at as usize].replace(own).is_some_and(|before| before != own) {
+                return self.spread(x, of);
+            }
         }
         let mut scaled = Vec::new();
         for (made, numbers) in parts {

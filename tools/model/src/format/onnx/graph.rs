@@ -109,6 +109,8 @@ pub(super) struct Session<'a> {
     pub(super) moved: HashMap<u64, Vec<Moved>>,
     /// Activated and squared outputs of layers.
     pub(super) activated: HashMap<(Made, String), Made>,
+    /// Outputs that are the truth of a comparison: 0 or 1.
+    pub(super) truths: HashSet<Made>,
     /// Initializers that nodes have read; `floats` is the total number of their floats.
     pub(super) seen: HashSet<&'a str>,
     pub(super) floats: usize,
@@ -145,6 +147,7 @@ impl<'a> Session<'a> {
             seen: HashSet::new(),
             floats: 0,
             activated: HashMap::new(),
+            truths: HashSet::new(),
             budget,
             packed,
             setup,
@@ -292,22 +295,53 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Evaluates an `If` with a known condition: only the graph of its branch is read.
+    /// Evaluates an `If`. With a known condition, only the graph of its branch is read.
     fn branch(&mut self, node: &'a NodeProto, inputs: &[Option<Value>], depth: usize) -> Result<Vec<Value>, Stop> {
         let condition = inputs.first().cloned().flatten().ok_or("it has no condition")?;
-        let condition = match (condition.known_ints(), condition.whole_input()) {
-            (Ok(&[condition]), _) => condition != 0,
-            (_, Some(input)) => return Err(Stop::Choice(input, 1)),
-            _ => return Err("its condition is not known when the model is read".into()),
+        let attributes = self.attributes("then_branch else_branch")?;
+        let graph = |name: &str| -> Result<&'a GraphProto, Stop> {
+            let graph = attributes.graph(name).ok_or_else(|| format!("it has no {name}"))?;
+            let outputs = graph.output.len();
+            fail_if(outputs < node.output.len(), format_args!("its {name} has {outputs} outputs"))?;
+            Ok(graph)
         };
-        let name = if condition { "then_branch" } else { "else_branch" };
-        let graph =
-            self.attributes("then_branch else_branch")?.graph(name).ok_or_else(|| format!("it has no {name}"))?;
-        fail_if(graph.output.len() < node.output.len(), format_args!("its {name} has {} outputs", graph.output.len()))?;
+        match (condition.known_ints(), condition.whole_input()) {
+            (Ok(&[condition]), _) => {
+                self.one_branch(graph(if condition != 0 { "then_branch" } else { "else_branch" })?, depth)
+            }
+            (_, Some(input)) => Err(Stop::Choice(input, 1)),
+            _ if condition.len() == 1 && self.is_truth(&condition) => {
+                let (then, other) = (graph("then_branch")?, graph("else_branch")?);
+                for of in [then, other] {
+                    if let Some(op) = recurrent(of, depth) {
+                        return Err(format!("its condition is computed, and its branch has a state (op {op})").into());
+                    }
+                }
+                let (then, other) = (self.one_branch(then, depth)?, self.one_branch(other, depth)?);
+                let pairs = then.iter().zip(&other).take(node.output.len());
+                let on = condition.reshaped(Vec::new())?;
+                let select = |(yes, no): (&Value, &Value)| {
+                    let (a, b) = (&yes.shape, &no.shape);
+                    fail_if(a != b, format_args!("its branches compute {a:?} and {b:?}"))?;
+                    fail_if(yes.whole || no.whole, "its condition is computed, and it selects integers")?;
+                    self.selected(&on, yes, no)
+                };
+                pairs.map(select).collect()
+            }
+            _ => Err(
+                "its condition is neither known when the model is read nor a comparison of a computed value with a \
+                      known number; export the model with one of its branches"
+                    .into(),
+            ),
+        }
+    }
+
+    /// The outputs of a branch.
+    fn one_branch(&mut self, graph: &'a GraphProto, depth: usize) -> Result<Vec<Value>, Stop> {
         self.open_scope(graph)?;
         self.nodes(graph, depth + 1)?;
         let outputs = graph.output.iter().map(|output| {
-            let missing = || format!("output {:?} of its {name} is not computed by any node", output.name);
+            let missing = || format!("output {:?} of its branch is not computed by any node", output.name);
             self.value(&output.name).ok_or_else(|| Stop::from(missing()))
         });
         let outputs = outputs.collect();
@@ -346,60 +380,6 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The dimension of a value that is an input's dimension with this role.
-    pub fn axis_with(&self, value: &Value, role: Role) -> Option<usize> {
-        value.axes.iter().position(|axis| axis.is_some_and(|axis| self.setup.roles.get(&axis) == Some(&role)))
-    }
-
-    /// Marks a dimension as the batch, whose sequences are read one by one, and returns their number.
-    pub fn batch(&self, value: &Value, axis: usize) -> Result<usize, Stop> {
-        match value.axes[axis] {
-            Some(of) => match self.setup.roles.get(&of) {
-                Some(Role::Batch) => Ok(self.setup.inputs[of.0].said[of.1].unwrap_or(1)),
-                Some(Role::Time) => Err("one dimension of an input is both time and batch".into()),
-                None => Err(Stop::Learnt(of, Role::Batch)),
-            },
-            None if value.shape[axis] == 1 => Ok(1),
-            None => Err("it reads several sequences that the graph itself makes, but only one is supported".into()),
-        }
-    }
-
-    /// Marks a dimension as the steps of a sequence.
-    pub fn time(&self, value: &Value, axis: usize) -> Result<(), Stop> {
-        match value.axes[axis] {
-            Some(of) => match self.setup.roles.get(&of) {
-                Some(Role::Time) => Ok(()),
-                Some(Role::Batch) => Err("one dimension of an input is both time and batch".into()),
-                None => Err(Stop::Learnt(of, Role::Time)),
-            },
-            None => Ok(()),
-        }
-    }
-
-    /// Gives dimensions of inputs that meet in an operator the same role, unless they are known to be 1.
-    pub fn same_roles(&self, a: &Value, b: &Value) -> Result<(), Stop> {
-        let dims = a.axes.iter().zip(&a.shape).rev().zip(b.axes.iter().zip(&b.shape).rev());
-        for ((a, of_a), (b, of_b)) in dims {
-            let (Some(a), Some(b)) = (*a, *b) else { continue };
-            let is_one = |axis: Axis, dim: usize| dim == 1 && self.setup.inputs[axis.0].said[axis.1] == Some(1);
-            if is_one(a, *of_a) || is_one(b, *of_b) {
-                continue;
-            }
-            match (self.setup.roles.get(&a), self.setup.roles.get(&b)) {
-                (Some(&role), None) => return Err(Stop::Learnt(b, role)),
-                (None, Some(&role)) => return Err(Stop::Learnt(a, role)),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses an operator that combines the sequences of a batch.
-    pub fn within_sequence(&self, value: &Value, axis: usize) -> Result<(), Stop> {
-        let across = self.axis_with(value, Role::Batch) == Some(axis);
-        Ok(fail_if(across, "it combines the sequences of a batch, which run independently here")?)
-    }
-
     pub fn operand(
         &mut self,
         value: &Value,
@@ -426,6 +406,16 @@ pub(super) fn needs<'n>(node: &'n NodeProto, needed: &mut HashSet<&'n str>, new:
             needs(node, needed, new, depth + 1);
         }
     }
+}
+
+/// The first operator in a graph that keeps a state, which would advance even if the graph were not chosen.
+fn recurrent(graph: &GraphProto, depth: usize) -> Option<&str> {
+    graph.node.iter().find_map(|node| {
+        let op = node.op_type.as_str();
+        let mut inner = node.attribute.iter().filter_map(|of| of.g.as_deref());
+        let own = ["LSTM", "GRU", "RNN", "Loop", "Scan"].contains(&op) || depth > MAX_DEPTH;
+        if own { Some(op) } else { inner.find_map(|graph| recurrent(graph, depth + 1)) }
+    })
 }
 
 /// Checks that there is memory for a value of `count` elements of `each` bytes.

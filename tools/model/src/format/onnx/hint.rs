@@ -2,13 +2,18 @@
 
 use crate::data::one_line;
 
-/// Stands for an open dimension other than the first, which is the batch.
-const SOME: usize = 100;
+/// Lengths that are tried for an open dimension other than the first, which is the batch: some number of steps, then chunks
+/// of sound.
+pub(super) const LENGTHS: [usize; 8] = [100, 576, 512, 256, 1280, 1600, 4096, 16_000];
 
-/// `--shape audio=1,100,40`: the known dimensions, 1 for an open batch and [`SOME`] for other open dimensions.
+/// The known dimensions, 1 for an open batch and this length for other open dimensions.
+pub(super) fn filled(dims: &[Option<usize>], length: usize) -> impl Iterator<Item = usize> {
+    dims.iter().enumerate().map(move |(axis, dim)| dim.unwrap_or(if axis == 0 { 1 } else { length }))
+}
+
+/// `--shape audio=1,100,40`: the first of the lengths for open dimensions.
 pub(super) fn shape(input: &str, dims: &[Option<usize>]) -> String {
-    let example = |(axis, dim): (usize, &Option<usize>)| dim.unwrap_or(if axis == 0 { 1 } else { SOME }).to_string();
-    let dims: Vec<String> = dims.iter().enumerate().map(example).collect();
+    let dims: Vec<String> = filled(dims, LENGTHS[0]).map(|dim| dim.to_string()).collect();
     format!("--shape {}", quoted(&format!("{input}={}", dims.join(","))))
 }
 

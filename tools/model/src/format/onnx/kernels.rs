@@ -67,7 +67,7 @@ impl Session<'_> {
             return Err(format!("attribute kernel_shape = {said:?}, but W has {taps:?}").into());
         }
         let kernel = kernel(&attributes, sizes, taps)?;
-        self.batch(&x, 0)?;
+        let time = self.frames(&x, 0)?;
         let per_tap: usize = taps.iter().product();
         let bias = match given(inputs, 2) {
             None => None,
@@ -80,16 +80,20 @@ impl Session<'_> {
         // One tap over one step: this dimension of the input may be the time of a graph that is run step by step.
         let is_step = |(axis, &dim): (&Option<_>, &usize)| axis.is_some() && dim == 1;
         let moves = per_tap > 1 || groups > 1 || kernel.iter().any(|(_, of)| of.before + of.after > 0);
-        if !moves && x.len() == channels && x.axes.iter().zip(&x.shape).skip(2).any(is_step) {
+        let is_single = x.len() == channels && x.axes.iter().zip(&x.shape).skip(2).any(is_step);
+        // The same over every step of a sequence.
+        let strides = kernel.iter().any(|(of, placed)| of.length != placed.positions);
+        let is_per_step = !strides && self.steps_axis(&x).is_some_and(|axis| axis > 1);
+        if !moves && (is_single || is_per_step) {
             let weights = Tensor { shape: vec![filters, seen], data: weights.data };
             return self.over_rows(&x, &[1], |_| Layer::dense(weights, bias, Activation::Identity));
         }
         let data = channels_last(&weights.data, seen, per_tap);
-        let layer = Layer::new(CellKind::Conv, x.len(), filters)
+        let layer = Layer::new(CellKind::Conv, channels * sizes.iter().product::<usize>(), filters)
             .extent("groups", groups)
             .tensor("weights", Tensor { shape: vec![filters, per_tap * seen], data })
             .optional("bias", bias);
-        self.slid(&x, &kernel, layer, filters)
+        self.slid(&x, time, &kernel, layer, filters)
     }
 
     pub(super) fn pool(&mut self, op: &str, inputs: &[Option<Value>]) -> Result<Value, Stop> {
@@ -100,6 +104,11 @@ impl Session<'_> {
             _ => "",
         })?;
         let &[_, channels, ref sizes @ ..] = &x.shape[..] else { return Err(format!("X is {:?}", x.shape).into()) };
+        if let (Some(how), Some(1)) = (op.strip_prefix("Global"), self.steps_axis(&x)) {
+            // The channels are steps.
+            let over: Vec<usize> = (2..x.shape.len()).collect();
+            return self.reduced(if how == "MaxPool" { "ReduceMax" } else { "ReduceMean" }, &x, &over, true);
+        }
         fail_if(self.wanted() > 1, "its second output is used")?;
         fail_if(attributes.int("ceil_mode", 0)? != 0, "attribute ceil_mode = 1")?;
         let taps: Vec<usize> = if op.starts_with("Global") {
@@ -113,22 +122,30 @@ impl Session<'_> {
         let padded = kernel.iter().any(|(_, placed)| placed.before + placed.after > 0);
         let counted = op == "AveragePool" && padded && attributes.int("count_include_pad", 0)? != 0;
         fail_if(counted, "attribute count_include_pad = 1 with pads")?;
-        self.batch(&x, 0)?;
+        let time = self.frames(&x, 0)?;
         let how = if op.ends_with("MaxPool") { "max" } else { "average" };
-        let layer = Layer::new(CellKind::Pool, x.len(), channels).option(how);
-        self.slid(&x, &kernel, layer, channels)
+        let layer = Layer::new(CellKind::Pool, channels * sizes.iter().product::<usize>(), channels).option(how);
+        self.slid(&x, time, &kernel, layer, channels)
     }
 
-    fn slid(&mut self, x: &Value, kernel: &Kernel, layer: Layer, filters: usize) -> Result<Value, Stop> {
+    /// A layer over all other dimensions than the first one, which is one sequence, or its steps if it is `time`.
+    fn slid(
+        &mut self,
+        x: &Value,
+        time: Option<usize>,
+        kernel: &Kernel,
+        layer: Layer,
+        filters: usize,
+    ) -> Result<Value, Stop> {
         let rank = x.shape.len();
-        let order: Vec<usize> = [0].into_iter().chain(2..rank).chain([1]).collect();
-        let operand = self.operand(x, &order, 0, None, false)?;
+        let order: Vec<usize> = (usize::from(time.is_some())..rank).filter(|&k| k != 1).chain([1]).collect();
+        let operand = self.operand(x, &order, 0, time, false)?;
         let mut layer = layer.extent("in_channels", x.shape[1]).over(kernel);
         let positions = kernel.map(|(_, placed)| placed.positions);
         let size = positions[0].checked_mul(positions[1]).and_then(|all| all.checked_mul(filters));
         layer.output_size = size.filter(|&size| size <= MAX_SIZE).ok_or("its output is too large")?;
         let made = self.layered(Layered::plain(layer), &operand)?;
-        let mut shape = vec![1];
+        let mut shape = vec![x.shape[0]];
         shape.extend(&positions[..rank - 2]);
         shape.push(filters);
         let mut axes = vec![None; rank];

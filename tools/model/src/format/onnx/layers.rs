@@ -29,6 +29,9 @@ impl Session<'_> {
             "ConvTranspose" => self.conv_transpose(inputs)?,
             "MaxPool" | "AveragePool" | "GlobalAveragePool" | "GlobalMaxPool" => self.pool(op, inputs)?,
             "Gather" => self.embedding(inputs)?,
+            "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" => self.compared(op, inputs)?,
+            "Not" => self.negated(inputs)?,
+            "Where" => self.where_computed(inputs)?,
             "Softmax" => self.softmax(inputs)?,
             "LogSoftmax" => {
                 let shares = self.softmax(inputs)?;
@@ -359,14 +362,20 @@ impl Session<'_> {
             _ if attributes.int("noop_with_empty_axes", 0)? != 0 => return Ok(x),
             _ => (0..rank).collect(),
         };
-        for &k in &over {
+        let keeps = attributes.int("keepdims", 1)? != 0;
+        self.reduced(op, &x, &over, keeps)
+    }
+
+    /// The sum, the mean or the maximum over some dimensions.
+    pub(super) fn reduced(&mut self, op: &str, x: &Value, over: &[usize], keeps: bool) -> Result<Value, Stop> {
+        let rank = x.shape.len();
+        for &k in over {
             if x.axes[k].is_some_and(|of| self.setup.inputs[of.0].said[of.1].is_none_or(|said| said > 1))
                 || x.shape[k] > 1
             {
-                self.within_sequence(&x, k)?;
+                self.within_sequence(x, k)?;
             }
         }
-        let keeps = attributes.int("keepdims", 1)? != 0;
         let kept: Vec<usize> = (0..rank).filter(|k| keeps || !over.contains(k)).collect();
         let shape: Vec<usize> = kept.iter().map(|k| if over.contains(k) { 1 } else { x.shape[*k] }).collect();
         let out_axes = kept.iter().map(|k| if over.contains(k) { None } else { x.axes[*k] }).collect();
@@ -374,9 +383,9 @@ impl Session<'_> {
         if count == 1 {
             return Ok(x.reshaped(shape)?.with_axes(out_axes));
         }
-        let time = self.steps_axis(&x).filter(|axis| !over.contains(axis));
-        let rows = self.others(&x, time, &over);
-        let order: Vec<usize> = rows.iter().chain(&over).copied().collect();
+        let time = self.steps_axis(x).filter(|axis| !over.contains(axis));
+        let rows = self.others(x, time, over);
+        let order: Vec<usize> = rows.iter().chain(over).copied().collect();
         if time.is_none() && !x.padded {
             let mut elements = x.transposed(&order)?.elements();
             self.of_layers(&mut elements, false)?;
@@ -384,7 +393,7 @@ impl Session<'_> {
                 return Ok(value.reshaped(shape)?.with_axes(out_axes));
             }
         }
-        let operand = self.operand(&x, &order, rows.len(), time, false)?;
+        let operand = self.operand(x, &order, rows.len(), time, false)?;
         let layer = match op {
             "ReduceMax" => {
                 let pool = Layer::new(CellKind::Pool, count, 1).option("max");

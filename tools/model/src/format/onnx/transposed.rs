@@ -120,7 +120,7 @@ impl Session<'_> {
             return Err(format!("attribute kernel_shape = {said:?}, but W has {taps:?}").into());
         }
         let along = along(&attributes, sizes, taps)?;
-        self.batch(&x, 0)?;
+        let time = self.frames(&x, 0)?;
         let bias = given(inputs, 2).map(|bias| self.known(&bias, "B")).transpose()?;
         let filters = own.checked_mul(groups).filter(|&filters| filters <= MAX_SIZE).ok_or("it is too large")?;
         if let Some(bias) = &bias {
@@ -159,7 +159,7 @@ impl Session<'_> {
             Tensor { shape: vec![units], data: (0..groups).flat_map(each).flatten().copied().collect() }
         });
         let kernel = along.each_ref().map(|of| (of.axis, of.placed));
-        let mut layer = Layer::new(CellKind::Conv, x.len(), units)
+        let mut layer = Layer::new(CellKind::Conv, x.len() / x.shape[0].max(1), units)
             .extent("groups", groups)
             .extent("in_channels", channels)
             .tensor("weights", Tensor { shape: vec![units, data.len() / units], data })
@@ -168,12 +168,14 @@ impl Session<'_> {
         let [high, wide] = along.each_ref().map(|of| of.placed.positions);
         let size = high.checked_mul(wide).and_then(|all| all.checked_mul(units));
         layer.output_size = size.filter(|&size| size <= MAX_SIZE).ok_or("its output is too large")?;
-        let order: Vec<usize> = [0].into_iter().chain(2..rank).chain([1]).collect();
-        let operand = self.operand(&x, &order, 0, None, false)?;
+        let order: Vec<usize> = (usize::from(time.is_some())..rank).filter(|&k| k != 1).chain([1]).collect();
+        let operand = self.operand(&x, &order, 0, time, false)?;
         let made = self.layered(Layered::plain(layer), &operand)?;
         let [tall, broad] = along.each_ref().map(|of| of.taps.len());
-        let pixels = made.value(vec![high, wide, groups, tall, broad, own]).transposed(&[2, 5, 0, 3, 1, 4])?;
-        let mut image = pixels.reshaped(vec![1, filters, high * tall, wide * broad])?;
+        let steps = x.shape[0];
+        let pixels = made.value(vec![steps, high, wide, groups, tall, broad, own]);
+        let pixels = pixels.transposed(&[0, 3, 6, 1, 4, 2, 5])?;
+        let mut image = pixels.reshaped(vec![steps, filters, high * tall, wide * broad])?;
         for (k, of) in along.iter().enumerate() {
             image = image.picked(k + 2, &(0..of.out).map(Some).collect::<Vec<_>>(), 0.0)?;
         }
