@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use tidegate_model::canonical::Canonical;
 use tidegate_model::error::ImportError;
+use tidegate_model::format::description::Size;
 use tidegate_model::format::{Description, Options, import_bytes_with};
 use tidegate_tests::corpus::Corpus;
 use tidegate_tests::fuzz_import::{import_torch, seed};
@@ -231,9 +232,11 @@ fn a_linear_layer_that_fits_before_and_after_the_recurrent_one_is_asked_for() {
     import(&both(3, 4), &ALONE).unwrap();
     match import(&both(3, 3), &ALONE) {
         Err(ImportError::NeedsArchitecture { reason, draft }) => {
-            assert_eq!(reason, "its names and sizes fit \"fc\" before \"rnn\" as well as after it");
-            // The draft is complete.
-            import(&both(3, 3), &described(&draft)).unwrap();
+            let begins =
+                "its names and sizes fit \"fc\" before \"rnn\" as well as after it (every \"?\" is to be filled in";
+            assert!(reason.starts_with(begins), "{reason}");
+            let line = refusal(&both(3, 3), &described(&draft));
+            assert!(line.contains("layer \"fc\" has \"?\" for its inputs: fill it in"), "{line}");
         }
         other => panic!("{other:?}"),
     }
@@ -256,8 +259,54 @@ fn a_draft_has_its_layers_in_an_order_that_their_sizes_fit() {
     let Err(ImportError::NeedsArchitecture { draft, .. }) = import(&tensors, &ALONE) else { panic!("norm has no eps") };
     let description: Description = serde_json::from_str(&draft).unwrap();
     let names: Vec<&str> = description.layers.iter().map(|layer| layer.name.as_str()).collect();
-    assert_eq!(names, ["emb", "proj", "rnn", "norm", "head"]);
-    import(&tensors, &described(&draft)).unwrap();
+    let order = ["emb", "proj", "after proj", "rnn", "after rnn", "norm", "after norm", "head", "after head"];
+    assert_eq!(names, order);
+    // Nothing is known about the functions between the modules.
+    let classes: Vec<&str> = description.layers.iter().map(|layer| layer.class.as_str()).collect();
+    assert_eq!(classes, ["Embedding", "Linear", "?", "GRU", "?", "LayerNorm", "?", "Linear", "?"]);
+    let line = refusal(&tensors, &described(&draft));
+    assert!(line.contains("layer \"after proj\" has \"?\" for its class: fill it in"), "{line}");
+    let open = r#"{"name":"after proj","class":"?"},"#;
+    assert!(draft.contains(open), "{draft}");
+    let mut filled: Value = serde_json::from_str(&draft).unwrap();
+    filled["layers"].as_array_mut().unwrap().retain(|layer| layer["class"] != "?");
+    filled["layers"][2]["take"] = "sequence".into();
+    let line = refusal(&tensors, &described(&filled.to_string()));
+    assert!(line.contains("layer \"norm\" has \"?\" for argument eps"), "{line}");
+    filled["layers"][3]["args"]["eps"] = 1e-5.into();
+    import(&tensors, &described(&filled.to_string())).unwrap();
+}
+
+#[test]
+fn a_draft_keeps_the_order_of_the_file_if_that_is_not_the_alphabet_s() {
+    // As in a state dict of `gru`, `gru2` and `dense`; the sizes fit both orders of the GRUs.
+    let text = r#"{"gru.weight_ih_l0": [[1],[1],[1]], "gru.weight_hh_l0": [[1],[1],[1]],
+        "gru2.weight_ih_l0": [[1],[1],[1]], "gru2.weight_hh_l0": [[1],[1],[1]], "dense.weight": [[1]], "dense.bias": [1]}"#;
+    let Err(ImportError::NeedsArchitecture { draft, .. }) = import(text.as_bytes(), &ALONE) else { panic!() };
+    let description: Description = serde_json::from_str(&draft).unwrap();
+    let names: Vec<&str> = description.layers.iter().map(|layer| layer.name.as_str()).collect();
+    assert_eq!(names, ["gru", "after gru", "gru2", "after gru2", "dense", "after dense"]);
+    assert!(description.layers.iter().all(|layer| layer.inputs.is_empty()), "{draft}");
+}
+
+#[test]
+fn a_draft_of_images_tells_convolutions_from_transposed_ones_and_asks_for_the_width() {
+    let tensors = dict(&[
+        ("a.weight", &[4, 1, 3, 2]),
+        ("a.bias", &[4]),
+        ("b.weight", &[4]),
+        ("b.bias", &[4]),
+        ("b.running_mean", &[4]),
+        ("b.running_var", &[4]),
+        ("c.weight", &[4, 2, 1, 3]),
+        ("c.bias", &[2]),
+    ]);
+    let Err(ImportError::NeedsArchitecture { reason, draft }) = import(&tensors, &ALONE) else { panic!() };
+    assert!(reason.contains("stride, padding and dilation"), "{reason}");
+    let description: Description = serde_json::from_str(&draft).unwrap();
+    let classes: Vec<&str> = description.layers.iter().map(|layer| layer.class.as_str()).collect();
+    assert_eq!(classes, ["Conv2d", "?", "BatchNorm2d", "?", "ConvTranspose2d", "?"]);
+    assert_eq!(description.inputs[0].size, Size::Shape(vec![0, 1]), "{draft}");
 }
 
 #[test]

@@ -335,3 +335,32 @@ with torch.no_grad():
     y = model[1](model[0](x.t().unsqueeze(0))).mean(2)[0]
 layers = [*layers[:2], {"name": "mean", "class": "AdaptiveAvgPool1d", "args": {"output_size": 1}}]
 write("mean", model.state_dict(), x, y, layers=layers, steps=6, unused=["3"])
+
+
+class Denoiser(nn.Module):
+    """NSNet2, with functions that its state dict does not show."""
+
+    def __init__(self, bands, units):
+        super().__init__()
+        self.fc1 = nn.Linear(bands, units)
+        self.gru = nn.GRU(units, units, 2, batch_first=True)
+        self.fc2 = nn.Linear(units, units + 1)
+        self.fc3 = nn.Linear(units + 1, bands)
+
+    def forward(self, x):
+        return torch.sigmoid(self.fc3(torch.relu(self.fc2(self.gru(self.fc1(x))[0]))))
+
+
+# A draft leaves open what follows each module; the layers "after ..." here are what the program has there.
+bands, units = size(5), size(4)
+model = spread(Denoiser(bands, units))
+x = torch.randn(8, bands)
+layers = [
+    {"name": "fc1", "class": "Linear"},
+    {"name": "gru", "class": "GRU", "args": {"num_layers": 2}},
+    {"name": "fc2", "class": "Linear"},
+    {"name": "after fc2", "class": "ReLU"},
+    {"name": "fc3", "class": "Linear"},
+    {"name": "after fc3", "class": "Sigmoid"},
+]
+write("draft_denoiser", model.state_dict(), x, run(model, x), layers=layers)

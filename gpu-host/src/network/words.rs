@@ -61,6 +61,9 @@ pub(super) fn kind(layer: &LayerDescription, input: usize, vector: bool) -> Resu
         }
         _ => Ok(()),
     };
+    if layer.take == Take::Open {
+        return words("take must be sequence, last or final".into());
+    }
     if layer.take != Take::Sequence && cell.is_none() {
         return words("only a recurrent layer can take its last output".into());
     }

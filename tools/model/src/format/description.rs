@@ -35,6 +35,9 @@ use names::fits;
 pub(crate) use names::nearest;
 pub(super) use names::within;
 
+/// Placeholder in a draft for anything that the weights do not determine.
+pub(super) const OPEN: &str = "?";
+
 /// Tensors by name.
 pub type Tensors = BTreeMap<String, Tensor>;
 
@@ -147,6 +150,9 @@ pub enum Take {
     Last,
     /// The last output of each direction: the last hidden state, `return_sequences=False`.
     Final,
+    /// Not decided yet: only in drafts, and refused.
+    #[serde(rename = "?")]
+    Open,
 }
 
 impl Take {
@@ -194,6 +200,12 @@ impl Description {
             let refuse = |what: &str| wrong(format!("input {name:?} has {what} not from 1 to {MAX_SIZE}"));
             err_if(!size.is_some_and(fits), || refuse("a size that is"))?;
             err_if(!input.steps.is_none_or(fits), || refuse("steps that are"))?;
+        }
+        if let Some((layer, what)) = self.layers.iter().find_map(|layer| Some((layer, layer.open()?))) {
+            let name = &layer.name;
+            return Err(wrong(format!(
+                "layer {name:?} has {OPEN:?} for {what}: fill it in, or remove what is not there"
+            )));
         }
         let of_no_layer = tensors.keys().zip(owners).filter(|(_, owner)| owner.is_none()).map(|(tensor, _)| tensor);
         let (unused, unknown): (Vec<&String>, Vec<&String>) = of_no_layer.partition(|tensor| self.is_unused(tensor));
@@ -245,6 +257,20 @@ impl LayerDescription {
     /// Whether the layer names a tensor, or the tensor is within its prefix.
     pub(crate) fn has(&self, tensor: &str) -> bool {
         self.tensors.values().any(|named| named == tensor) || within(self.prefix(), tensor).is_some()
+    }
+
+    /// The first thing that a draft has left open.
+    fn open(&self) -> Option<String> {
+        let is_open = |value: &Json| {
+            let inner = value.get("config").and_then(Json::as_object);
+            *value == OPEN || inner.is_some_and(|args| args.values().any(|value| *value == OPEN))
+        };
+        match () {
+            () if self.class == OPEN => Some("its class".into()),
+            () if self.inputs.iter().any(|input| input == OPEN) => Some("its inputs".into()),
+            () if self.take == Take::Open => Some("take (sequence, last or final)".into()),
+            () => self.args.iter().find(|(_, value)| is_open(value)).map(|(name, _)| format!("argument {name}")),
+        }
     }
 
     pub(crate) fn prefix(&self) -> &str {

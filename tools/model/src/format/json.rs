@@ -1,10 +1,13 @@
 //! JSON files, recognized by their fields: RTNeural's layers, GuitarML's settings with a state dict, Neural Amp
 //! Modeler's files, and state dicts alone.
 
-use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 use super::fields::{Fields, parsed};
 use super::{Imported, Options, array::Array, guitarml, nam, rtneural, torch};
+use crate::canonical::Tensor;
 use crate::{budget::Budget, error::ImportError, error::Result};
 
 pub(super) fn import(bytes: &[u8], name: &str, options: &Options) -> Result<Imported> {
@@ -19,9 +22,35 @@ pub(super) fn import(bytes: &[u8], name: &str, options: &Options) -> Result<Impo
         () if fields.has("model_data") => guitarml::import(bytes, &fields, name, options),
         () if fields.has("layers") => rtneural::import(bytes, &fields, name, options),
         () => {
-            let tensors: BTreeMap<String, Array> = parsed(bytes, rtneural::FORMAT)?;
-            let tensors = tensors.into_iter().map(|(name, array)| (name, array.0)).collect();
+            let InOrder(tensors) = parsed(bytes, rtneural::FORMAT)?;
             torch::import_tensors(tensors, name, options)
         }
+    }
+}
+
+/// The tensors of a state dict in the order of the file.
+struct InOrder(Vec<(String, Tensor)>);
+
+impl<'de> Deserialize<'de> for InOrder {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+struct Entries;
+
+impl<'de> Visitor<'de> for Entries {
+    type Value = InOrder;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("an object of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<InOrder, A::Error> {
+        let mut tensors = Vec::new();
+        while let Some((name, Array(tensor))) = map.next_entry()? {
+            tensors.push((name, tensor));
+        }
+        Ok(InOrder(tensors))
     }
 }

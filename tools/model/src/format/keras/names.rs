@@ -1,17 +1,15 @@
 //! A draft description from a file that holds only weights. Names and shapes show the classes and the sizes of layers.
-//! Everything else is [`OPEN`] in the draft, which no class, argument or layer accepts: a draft is never imported by
+//! Everything else is [`OPEN`] in the draft: a draft is never imported by
 //! guess.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::{hdf5::Tree, order, order::Found};
 use crate::error::ImportError;
-use crate::format::description::{Description, Input, LayerDescription, Size};
+use crate::format::description::{Description, Input, LayerDescription, OPEN, Size};
 
 /// Maximum number of layers in the draft; it is printed on one line.
 const MAX_LAYERS: usize = 32;
-/// Placeholder for anything that the weights do not determine.
-const OPEN: &str = "?";
 /// Layers without weights that are not active after training, by the names that Keras gives them.
 const IDLE: [&str; 10] = [
     "input",

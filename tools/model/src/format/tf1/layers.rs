@@ -34,7 +34,8 @@ pub(crate) fn add(case: &mut Case<'_>, network: &mut Network, inputs: &[Signal],
             let whole = x.with(network.concat(&outputs));
             Ok(last(network, whole))
         }
-        Take::Final => {
+        // `Open` is refused before.
+        Take::Final | Take::Open => {
             // The last output of the backward direction is in the first row.
             let ends: Vec<Source> =
                 outputs.iter().enumerate().map(|(k, output)| network.last(output, k == 1)).collect();

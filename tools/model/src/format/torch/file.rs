@@ -36,7 +36,8 @@ pub(crate) fn import_archive(archive: &mut Archive<'_>, name: &str, options: &Op
     if archive.names().iter().any(of_script) {
         return refused(
             "it is a TorchScript archive, which holds a program",
-            "save its weights: torch.save(torch.jit.load(FILE).state_dict(), NEW_FILE)",
+            "export it as ONNX: torch.onnx.export(torch.jit.load(FILE), EXAMPLE_INPUT, \"NEW.onnx\", dynamo=False); or save \
+             its weights: torch.save(torch.jit.load(FILE).state_dict(), \"NEW.pt\")",
         );
     }
     if archive.names().iter().any(|name| is_exported(name)) {

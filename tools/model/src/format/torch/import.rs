@@ -1,7 +1,5 @@
 //! Imports models from state dicts, with an architecture that the user gives or that the names determine.
 
-use std::collections::BTreeMap;
-
 use safetensors::{Dtype, SafeTensors};
 
 use super::{names, state::MAX_TENSORS, state::State};
@@ -44,13 +42,16 @@ pub(crate) fn import_safetensors(bytes: &[u8], name: &str, options: &Options) ->
             .map_err(|reason| wrong(format!("tensor {name:?} {reason}")))?;
         state.insert(name.to_owned(), Tensor { shape: view.shape().to_vec(), data }, lost)?;
     }
+    // The format sorts tensors, so their order says nothing about that of the modules.
+    state.order.sort_unstable();
     state.import(name, options)
 }
 
-/// Imports the tensors of a state dict from another source.
-pub(crate) fn import_tensors(tensors: BTreeMap<String, Tensor>, name: &str, options: &Options) -> Result<Imported> {
-    let order = tensors.keys().cloned().collect();
-    State { tensors, order, notes: Vec::new() }.import(name, options)
+/// Imports the tensors of a state dict from another source, in their order there.
+pub(crate) fn import_tensors(tensors: Vec<(String, Tensor)>, name: &str, options: &Options) -> Result<Imported> {
+    let mut state = State::default();
+    tensors.into_iter().try_for_each(|(name, tensor)| state.insert(name, tensor, 0))?;
+    state.import(name, options)
 }
 
 fn element(dtype: Dtype) -> Option<Element> {

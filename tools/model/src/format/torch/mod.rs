@@ -3,12 +3,14 @@
 //! whole sequence as one window.
 
 mod dict;
+mod draft;
 mod file;
 mod import;
 mod kernel;
 mod modules;
 mod names;
 mod pickle;
+mod recognized;
 mod state;
 
 use tidegate::internals::{activation::Activation, cell::CellKind};
