@@ -66,8 +66,8 @@ use tidegate::{Layout, Numeric};
 use tidegate_fused::{FusedModel, Isa};
 use tidegate_model::pack::pack_with;
 use tidegate_model::quantize::Ranges;
-use tidegate_tests::golden::cells_of;
 use tidegate_tests::bytes::in_bytes;
+use tidegate_tests::golden::cells_of;
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
 

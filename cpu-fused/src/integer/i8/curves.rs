@@ -118,4 +118,3 @@ fn reciprocal<S: Integers>(simd: S, x: S::Vector) -> S::Vector {
     }
     y
 }
-

@@ -50,7 +50,8 @@ impl<const ONCE: bool> Rounded<ONCE> {
 impl<const ONCE: bool, S: Integers> Finish<S> for Rounded<ONCE> {
     #[inline(always)]
     fn finish(&self, simd: S, numbers: &[S::Lanes; NUMBERS], sum: S::Vector) -> S::Vector {
-        let by = Factors { lift: simd.load(&numbers[1]), shift: simd.load(&numbers[2]), factor: simd.load(&numbers[3]) };
+        let by =
+            Factors { lift: simd.load(&numbers[1]), shift: simd.load(&numbers[2]), factor: simd.load(&numbers[3]) };
         let value = if ONCE { by.once(simd, sum) } else { by.twice(simd, sum) };
         // The limits may be in either order, and the greater one is applied last.
         simd.min(simd.max(value, simd.splat(self.least)), simd.splat(self.most))

@@ -16,7 +16,8 @@ use crate::error::{ImportError, Result};
 use crate::format::tf1::{Arena, Expr, Id, chain, find_cell, of_steps};
 
 /// The advice about steps that are no unrolled layer.
-pub const WITHOUT: &str = "convert the network without unroll=True or TimeDistributed, or import the file of its own framework";
+pub const WITHOUT: &str =
+    "convert the network without unroll=True or TimeDistributed, or import the file of its own framework";
 
 /// The sequences that `of` reads: itself if no step of it is computed here. `tensors` has the tensors of sequences that
 /// operators compute.
@@ -34,7 +35,9 @@ fn reads(arena: &Arena, of: Id, tensors: &HashMap<Id, usize>) -> Option<BTreeMap
             }
             (Expr::Reverse(x), _) => open.push(*x),
             (_, Some(tensor)) => drop(read.insert(id, *tensor)),
-            (Expr::Linear(_) | Expr::Unary(..) | Expr::Softmax(_) | Expr::Concat(_), None) => open.extend(arena.operands(id)),
+            (Expr::Linear(_) | Expr::Unary(..) | Expr::Softmax(_) | Expr::Concat(_), None) => {
+                open.extend(arena.operands(id))
+            }
             (_, None) => drop(read.insert(id, *tensors.get(&id)?)),
         }
     }
