@@ -75,3 +75,21 @@ fn graphs_that_tensorflow_wrote_compute_the_outputs_of_tensorflow() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
     assert!(passed >= 20, "only {passed} graphs");
 }
+
+#[test]
+fn a_placeholder_without_a_shape_asks_for_it_with_the_number_of_features_if_a_product_shows_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/tf1_graph");
+    let refusal = |name: &str| import_with(&folder.join(name), &Options::default()).unwrap_err().to_string();
+    let line = refusal("of_unknown_rank.pb");
+    // A cell joins its input and its state.
+    let expected =
+        "give it with --shape features=1,STEPS,FEATURES, with the numbers of steps and of features of a step";
+    assert!(line.contains(expected), "{line}");
+    let line = refusal("unshaped_dense.pb");
+    assert!(
+        line.contains("give it with --shape features=1,STEPS,") && line.contains("with STEPS, the number of steps,"),
+        "{line}"
+    );
+    let features = read_tensors(&folder.join("unshaped_dense.safetensors")).unwrap()["input"].shape[2];
+    assert!(line.contains(&format!("1,STEPS,{features}, with")), "{line}");
+}

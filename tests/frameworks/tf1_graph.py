@@ -538,6 +538,32 @@ def of_unknown_rank(x, s):
     return classify(dynamic(lstm(s.units), x)[1].h)
 
 
+@case
+def last_gathered(x, s):
+    """The last step by its number in a time-major sequence, as in networks for activities."""
+    outputs = tf.transpose(dynamic(lstm(s.units), x)[0], [1, 0, 2])
+    return classify(tf.gather(outputs, s.steps - 1))
+
+
+@case
+def pooled_over_time(x, s):
+    """The mean and the greatest value of each feature over all steps."""
+    (fw, bw), _ = tf.nn.bidirectional_dynamic_rnn(lstm(s.units), lstm(s.units), x, dtype=tf.float32)
+    outputs = tf.concat([fw, bw], 2)
+    most = tf.reduce_max(tf.transpose(outputs, [1, 0, 2]), 0)
+    return classify(tf.concat([tf.reduce_mean(outputs, 1), most], 1))
+
+
+@case
+@unshaped
+def unshaped_dense(x, s):
+    """The first product shows the number of features."""
+    rows = tf.reshape(tf.transpose(x, [1, 0, 2]), [-1, s.features])
+    rows = tf.nn.relu(tf.matmul(rows, tf.get_variable("hidden", [s.features, s.units])))
+    steps = tf.split(rows, s.steps, 0)
+    return classify(tf.nn.static_rnn(lstm(s.units), steps, dtype=tf.float32)[0][-1])
+
+
 def values(rng, name, shape):
     low, high = (0.3, 1.5) if name.endswith(("variance", "scale", "gamma")) else (-0.8, 0.8)
     return rng.uniform(low, high, shape).astype(np.float32)

@@ -1,6 +1,7 @@
 //! Sources of values in a graph: constants, placeholders, features of a wav file.
 
 use super::evaluate::{Evaluator, Outputs, Value};
+use super::hint;
 use super::symbol::{BATCH, Dim, Expr, LENGTH, TIME, fail_if};
 use super::{front_end::FrontEnd, graph::Source};
 use crate::format::graphdef::{BOOL, FLOAT, INT32, INT64, TensorShape, attr_value::Value as Attr};
@@ -40,11 +41,7 @@ impl Evaluator<'_> {
         match self.graph.attr(node, "dtype") {
             // Old graphs have an empty shape for an unknown one.
             Some(&Attr::Type(FLOAT)) if dims.is_empty() => {
-                let name = &self.graph.nodes[node].def.name;
-                return Err(format!(
-                    "its shape is not known: give it, as in --shape {name}=1,49,40; or, if a number is fed, freeze the \
-                     graph with a constant in its place"
-                ));
+                return Err(hint::shape(self.graph, node));
             }
             Some(&Attr::Type(FLOAT)) => {}
             Some(&Attr::Type(INT32 | INT64)) if dims.len() == 1 || any_rank => {

@@ -23,6 +23,7 @@ mod first_step;
 mod front_end;
 mod functions;
 mod graph;
+mod hint;
 mod images;
 mod import;
 mod integers;

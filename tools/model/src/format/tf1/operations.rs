@@ -164,6 +164,11 @@ impl Evaluator<'_> {
             ("ReverseSequence", [Value::Real(x), Value::Ints { is_scalar: false, data }]) => {
                 self.reverse_sequence(node, *x, data)
             }
+            ("GatherV2", [Value::Real(x), Value::Ints { is_scalar: true, data }, Value::Ints { data: on, .. }]) => {
+                fail_if(self.graph.int(node, "batch_dims", 0)? != 0, "its batch_dims must be 0")?;
+                let axis = axis(on, self.arena.shape(*x).len())?;
+                self.step_at(*x, axis, data[0])
+            }
             ("GatherNd", [Value::Since(x), Value::Pairs(pairs)]) => self.state_after_each(*x, pairs),
             ("GatherNd", [Value::Real(x), Value::Pairs(pairs)]) => self.last_of_each(*x, pairs),
             ("BlockLSTM" | "BlockLSTMV2", [Value::Ints { .. }, rest @ ..]) => self.block_lstm(node, rest),

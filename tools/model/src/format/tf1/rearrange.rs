@@ -222,15 +222,20 @@ impl Evaluator<'_> {
         }
         match *removed {
             [] => Ok(vec![Value::Real(x)]),
-            [(axis, index)] if shape.len() > 2 && axis < 2 => {
-                let sequence = if axis == 0 { self.arena.swap(x)? } else { x };
-                let steps = self.arena.shape(sequence)[1];
-                let index = if index < 0 && !is_symbol(index) && !is_symbol(steps) { index + steps } else { index };
-                let at = self.arena.at(index, steps)?;
-                Ok(vec![Value::Real(self.arena.step(sequence, at)?)])
-            }
+            [(axis, index)] => self.step_at(x, axis, index),
             _ => Err("it must take a step of a sequence, or features".into()),
         }
+    }
+
+    /// The step with this index of a sequence whose time is the first or the second dimension.
+    pub(super) fn step_at(&mut self, x: Id, axis: usize, index: Dim) -> Outputs {
+        let is_step = self.arena.shape(x).len() > 2 && axis < 2;
+        fail_if(!is_step, "it must take a step of a sequence, or features")?;
+        let sequence = if axis == 0 { self.arena.swap(x)? } else { x };
+        let steps = self.arena.shape(sequence)[1];
+        let index = if index < 0 && !is_symbol(index) && !is_symbol(steps) { index + steps } else { index };
+        let at = self.arena.at(index, steps)?;
+        Ok(vec![Value::Real(self.arena.step(sequence, at)?)])
     }
 
     pub(super) fn constant_rows(&mut self, x: Id, axis: usize, from: usize, len: usize) -> Result<Id, String> {
@@ -283,7 +288,25 @@ impl Evaluator<'_> {
                 let shape: &[Dim] = if keep { &[batch, 1, 1, channels] } else { &[batch, channels] };
                 Ok(vec![Value::Real(self.arena.reshape(pooled, shape)?)])
             }
-            _ => Err("it must go over height and width of an image".into()),
+            (&[_, _, _], &[on @ (0 | 1)]) => {
+                let sequence = if on == 0 { self.arena.swap(x)? } else { x };
+                let pooled = self.over_steps(sequence, over)?;
+                let &[batch, channels] = self.arena.shape(pooled) else { return Err("it must be a sequence".into()) };
+                let kept = if on == 0 { [1, batch, channels] } else { [batch, 1, channels] };
+                Ok(vec![Value::Real(if keep { self.arena.reshape(pooled, &kept)? } else { pooled })])
+            }
+            _ => Err("it must go over the steps of a sequence, or over height and width of an image".into()),
         }
+    }
+
+    /// One value for each feature over all steps of a sequence: the pool of an image of height 1.
+    fn over_steps(&mut self, sequence: Id, over: Over) -> Result<Id, String> {
+        let &[batch, steps, channels] = self.arena.shape(sequence) else { return Err("it must be a sequence".into()) };
+        fail_if(is_symbol(steps), "it goes over all steps, whose number is not known: give it with --window N")?;
+        let image = self.arena.reshape(sequence, &[batch, 1, steps, channels])?;
+        let taps = [1, usize::try_from(steps).unwrap_or(0)];
+        let kernel = Kernel { taps, strides: [1, 1], dilations: [1, 1], same: false };
+        let pooled = self.arena.make(Expr::Kernel(image, kernel, over), vec![batch, 1, 1, channels])?;
+        self.arena.reshape(pooled, &[batch, channels])
     }
 }
