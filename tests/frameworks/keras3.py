@@ -67,6 +67,83 @@ def functional_json(k):
     return Net(k.functional(x, L.Dense(3, activation="softmax")(y)), arch="json")
 
 
+def attended(k, x, units):
+    """A recurrent layer over all steps, and a score for each of them."""
+    h = k.layers.GRU(units, return_sequences=True)(x)
+    return h, k.layers.Dense(1, activation="tanh")(h)
+
+
+def attention_repeated(k):
+    """The usual recipe: the shares of the steps are repeated for each feature and multiply the sequence."""
+    c, L = k.chance, k.layers
+    x, units = k.input(c.size(4, 8), c.size()), c.size(3)
+    h, score = attended(k, x, units)
+    shares = L.Permute([2, 1])(L.RepeatVector(units)(L.Activation("softmax")(L.Flatten()(score))))
+    return Net(k.functional(x, L.Dense(3)(L.GlobalAveragePooling1D()(L.Multiply()([h, shares])))), sequences=2)
+
+
+def attention_dot(k):
+    """Shares by a softmax over the steps, as products of matrices and of a single feature."""
+    c, L = k.chance, k.layers
+    x, units = k.input(c.size(4, 8), c.size()), c.size(3)
+    h, score = attended(k, x, units)
+    shares = L.Softmax(axis=1)(score)
+    both = [L.Flatten()(L.Dot(axes=1)([shares, h])), L.GlobalMaxPooling1D()(L.Multiply()([shares, h]))]
+    return Net(k.functional(x, L.Dense(3)(L.Concatenate()(both))), sequences=2)
+
+
+def attention_query(k):
+    """The scores are the products of all steps with a query, which is one of them; as in keyword spotting."""
+    c, L = k.chance, k.layers
+    x, units = k.input(c.size(5, 8), c.size()), c.size(3)
+    h = L.Bidirectional(L.LSTM(units, return_sequences=True))(x)
+    shares = L.Softmax()(L.Dot(axes=[1, 2])([L.Dense(2 * units)(h[:, 2, :]), h]))
+    return Net(k.functional(x, L.Dense(3)(L.Dot(axes=[1, 1])([shares, h]))), sequences=2)
+
+
+def attention_layer(k):
+    c, L = k.chance, k.layers
+    x = k.input(c.size(4, 8), c.size())
+    h = L.GRU(c.size(3), return_sequences=True)(x)
+    value = L.Dense(c.size(3))(h[:, 1:, :])
+    key = h[:, :-1]
+    return Net(k.functional(x, L.GlobalAveragePooling1D()(L.Attention()([h, value, key]))), sequences=2)
+
+
+def parts(k):
+    c, L = k.chance, k.layers
+    x = k.input(c.size(5, 8), c.size(4))
+    h = L.LSTM(c.size(3), return_sequences=True)(x[:, :, 1:-1])
+    last = L.Concatenate()([h[:, -1], L.GRU(3)(x[:, -3:, :]), x[:, 0, :]])
+    return Net(k.functional(x, L.Dense(3)(last)), sequences=2)
+
+
+def last_of_stream(k):
+    c, L = k.chance, k.layers
+    x = k.input(c.size(5, 8), c.size())
+    return Net(k.functional(x, L.Dense(3)(L.LSTM(c.size(3), return_sequences=True)(x)[:, -1, :])), sequences=2)
+
+
+def squeezed(k):
+    """Features of all steps that are scaled by one value each."""
+    c, L = k.chance, k.layers
+    x, filters = k.input(c.size(5, 8), c.size()), c.size(3)
+    y = L.Conv1D(filters, 3, padding="same", activation="relu")(x)
+    scales = L.Dense(filters, activation="sigmoid")(L.Dense(2, activation="relu")(L.GlobalAveragePooling1D()(y)))
+    return Net(k.functional(x, L.LSTM(c.size(3))(L.Multiply()([y, L.Reshape([1, filters])(scales)]))), sequences=2)
+
+
+def columns(k):
+    """A layer that reads each feature over all steps, as in LSTM-FCN."""
+    c, L = k.chance, k.layers
+    x = k.input(c.size(4, 8), c.size(2, 4))
+    rest = L.GlobalAveragePooling1D()(L.Conv1D(c.size(3), 3, padding="same")(x))
+    return Net(k.functional(x, L.Dense(3)(L.Concatenate()([L.LSTM(c.size(3))(L.Permute([2, 1])(x)), rest]))), sequences=2)
+
+
+OVER_STEPS = [attention_repeated, attention_dot, attention_query, attention_layer, parts, last_of_stream, squeezed, columns]
+
+
 # Models that are also written in the format of Keras 2.
 LEGACY = ["lstm", "gru_reset_before", "gru_hard_sigmoid", "bidirectional_concat", "cells", "masking", "nested",
           "keywords_conv1d", "trained"]
@@ -80,6 +157,7 @@ def models():
     )
     for name in LEGACY:
         found["legacy_" + name] = found[name]
+    found.update((build.__name__, build) for build in OVER_STEPS)
     return found
 
 

@@ -118,7 +118,8 @@ impl Builder<'_> {
         needs_window_if(inputs.iter().any(|input| input.pace < pace), "a layer with inputs of different rates")?;
         let rows = first.source.rows();
         let differ = rows.is_some() && inputs.iter().any(|input| input.source.rows() != rows);
-        unsupported_if(differ, "reading sequences of different lengths")?;
+        let repeats = framework.starts_with("keras") && keras::layers::meets_other_rows(&layer.class);
+        unsupported_if(differ && !repeats, "reading sequences of different lengths")?;
         // In a stream, no layer may depend on the number of steps.
         let mut case = Case::new(Definition {
             family: framework.to_owned(),

@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 
 use super::graph::{self, Call, Node, Read, ends};
 use super::part::{Generation, MODEL_KEYS, PART_KEYS, Part, is_model, known_keys, part, text, wrong, wrong_if};
+use super::slices;
 use super::{arguments::arguments, arguments::over_time, variables::numbered};
 use crate::format::description::{Description, Input, LayerDescription, Size};
 use crate::format::refuse::limit_if;
@@ -93,7 +94,7 @@ impl Writer {
         let misfit = found != 1 && beside.is_empty();
         wrong_if(misfit, format_args!("model {scope:?} reads {found} values, but a Sequential reads one"))?;
         for (part, saved) in parts.iter().zip(&saved).filter(|(part, _)| part.class != "InputLayer") {
-            before = self.call(part, saved, &before, false, place)?;
+            before = self.call(part, saved, &before, (false, None), place)?;
         }
         Ok(before)
     }
@@ -126,12 +127,12 @@ impl Writer {
             let of = || format!("output {} of layer {:?} (a state, if the layer is recurrent)", read.2, read.0);
             values.get(read).cloned().ok_or_else(|| ImportError::Unsupported(one_line(&of())))
         };
-        for Call { node, call, reads, masked } in calls {
+        for Call { node, call, reads, masked, index } in calls {
             let (Some(part), Some(saved)) = (parts.get(node), saved.get(node)) else { continue };
             self.count += reads.len();
             limit_if(self.count > 4 * MAX_LAYERS, 4 * MAX_LAYERS, "values that its layers read")?;
             let reads = reads.iter().map(|read| known(&values, read)).collect::<Result<Vec<_>, _>>()?;
-            let outputs = self.call(part, saved, &reads, masked, place)?;
+            let outputs = self.call(part, saved, &reads, (masked, index), place)?;
             for (index, output) in outputs.into_iter().enumerate() {
                 values.insert((part.name, call, index), output);
             }
@@ -144,7 +145,7 @@ impl Writer {
         part: &Part<'_>,
         saved: &str,
         read: &[String],
-        masked: bool,
+        (masked, index): (bool, Option<&Json>),
         place: Place<'_>,
     ) -> Result<Vec<String>> {
         self.count += 1;
@@ -166,7 +167,12 @@ impl Writer {
         let Some(config) = part.config.as_object() else { return wrong(format!("layer {own:?} has no arguments")) };
         self.values = self.values.saturating_add(weight(part.config));
         limit_if(self.values > MAX_ARGUMENTS, MAX_ARGUMENTS, "arguments of its layers")?;
-        let (class, mut args) = arguments(self.generation, part.class, config, &own)?;
+        let (mut class, mut args) = arguments(self.generation, part.class, config, &own)?;
+        if let Some(index) = index {
+            slices::check(args.get("function"))?;
+            slices::CLASS.clone_into(&mut class);
+            args = std::iter::once(("index".to_owned(), index.clone())).collect();
+        }
         for (argument, given) in [("each_step", place.each_step), ("masked", masked)] {
             if given {
                 args.insert(argument.to_owned(), true.into());

@@ -6,7 +6,9 @@ use super::{
     arguments::idle_directions, arguments::upgraded, config::describe, hdf5, hdf5::Tree, names, part::Generation,
     part::wrong, weights::Layout, weights::assign,
 };
-use crate::format::{Description, Imported, Options, archive::Archive, refuse::limit_if, refuse::unsupported_if};
+use crate::format::description::within;
+use crate::format::refuse::{in_layer, limit_if, unsupported_if};
+use crate::format::{Description, Imported, Options, archive::Archive};
 use crate::{budget::Budget, data::one_line, error::ImportError, error::Result};
 
 pub(crate) fn import_hdf5(bytes: &[u8], name: &str, options: &Options) -> Result<Imported> {
@@ -119,8 +121,23 @@ fn is_of_network(path: &str) -> bool {
     !random && !matches!(first, "optimizer_weights" | "optimizer" | "_optimizer" | "metrics")
 }
 
+/// Refuses a layer of the file's own architecture whose class has weights that no layer here reads.
+fn no_weights_left(of: &Description, tree: &Tree) -> Result<()> {
+    for layer in &of.layers {
+        let Some(saved) = &layer.saved else { continue };
+        let is_own = |tensor: &&String| within(saved, tensor).is_some() || within(layer.prefix(), tensor).is_some();
+        if let Some(tensor) = tree.tensors.keys().find(is_own) {
+            let found = one_line(&format!("its class has weights that no layer here reads ({tensor})"));
+            let advice = "export the network as ONNX, for example with tf2onnx or model.export(FILE, format=\"onnx\")";
+            return Err(in_layer(&layer.name, &layer.class, ImportError::Refused { found, advice }));
+        }
+    }
+    Ok(())
+}
+
 fn finish(of: &Description, mut tree: Tree, layout: Layout<'_>, options: &Options, name: &str) -> Result<Imported> {
     let mut tensors = assign(&of.layers, &mut tree, layout)?;
+    no_weights_left(of, &tree)?;
     tensors.append(&mut tree.tensors);
     // If neither the file nor the user states the framework, either it makes no difference or the layer that depends on
     // it is refused.

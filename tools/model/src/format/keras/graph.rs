@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value as Json;
 
 use super::part::{wrong, wrong_if};
+use super::slices;
 use crate::format::refuse::unsupported_if;
 use crate::{data::one_line, error::ImportError, error::Result};
 
@@ -30,6 +31,8 @@ pub(super) struct Call<'a> {
     pub reads: Vec<Read<'a>>,
     /// Whether a mask is passed along; Keras propagates it by itself.
     pub masked: bool,
+    /// The parts that the call selects, if the layer is `x[...]`.
+    pub index: Option<&'a Json>,
 }
 
 /// The calls that the outputs depend on, sorted. `inputs` are available from the start.
@@ -74,7 +77,7 @@ pub(super) fn calls<'a>(
             // The call is still open further down the stack, so it depends on itself.
             (Some(false), None) => return wrong(cycle(read.0)),
             (None, _) => {
-                let (reads, masked) = reads(json, read.0, &by_name, nodes)?;
+                let (reads, masked, index) = reads(json, read.0, &by_name, nodes)?;
                 let reads: Vec<Read<'a>> = reads.into_iter().map(counted).collect();
                 state.insert(key, false);
                 for &next in reads.iter().rev() {
@@ -82,7 +85,7 @@ pub(super) fn calls<'a>(
                     wrong_if(again, cycle(next.0))?;
                     stack.push((next, read.0));
                 }
-                open.insert(key, Call { node: k, call: read.1, reads, masked });
+                open.insert(key, Call { node: k, call: read.1, reads, masked, index });
             }
         }
     }
@@ -123,13 +126,15 @@ pub(super) fn mentions(json: &Json, text: &Json) -> bool {
     }
 }
 
-/// The values that one call of a layer reads, and whether a mask is passed along.
+/// The values that one call of a layer reads, whether a mask is passed along, and the parts that it selects of its input.
 fn reads<'a>(
     json: &'a Json,
     layer: &str,
     by_name: &BTreeMap<&str, usize>,
     nodes: &[Node<'_>],
-) -> Result<(Vec<Read<'a>>, bool)> {
+) -> Result<(Vec<Read<'a>>, bool, Option<&'a Json>)> {
+    let own = by_name.get(layer).and_then(|&k| nodes.get(k)).map(|node| node.class);
+    let mut index = None;
     let mut found = Vec::new();
     let keywords: Vec<&Json> = match json {
         Json::Array(list) if list.first().is_some_and(Json::is_string) => {
@@ -146,7 +151,11 @@ fn reads<'a>(
             list.iter().filter_map(|item| item.get(3)).collect()
         }
         Json::Object(call) => {
-            for argument in call.get("args").and_then(Json::as_array).into_iter().flatten() {
+            let mut arguments = call.get("args").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
+            if let (Some(slices::CLASS), [first, selected]) = (own, arguments) {
+                (arguments, index) = (std::slice::from_ref(first), Some(selected));
+            }
+            for argument in arguments {
                 tensors(argument, layer, &mut found)?;
             }
             call.get("kwargs").into_iter().collect()
@@ -161,6 +170,10 @@ fn reads<'a>(
         if value.is_null() || inference {
             continue;
         }
+        if keyword == "slice_spec" && own == Some("SlicingOpLambda") {
+            index = Some(value);
+            continue;
+        }
         // Keras 3 lists the masks that it computes for the input of a Masking or an Embedding.
         let mut made = Vec::new();
         let by_keras = keyword == "mask" && tensors(value, layer, &mut made).is_ok() && {
@@ -170,7 +183,7 @@ fn reads<'a>(
         unsupported_if(!by_keras, one_line(&format!("layer {layer:?} called with {}", called(keyword, value))))?;
         masked = true;
     }
-    Ok((found, masked))
+    Ok((found, masked, index))
 }
 
 /// An argument of a call as an error shows it: a tensor only by its name, since it is a long description.

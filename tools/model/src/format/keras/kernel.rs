@@ -4,6 +4,7 @@ use tidegate::internals::{activation::Activation, cell::CellKind};
 
 use super::activation::{add_function, take_function};
 use super::attention;
+use super::products::transposed;
 use crate::format::picture::{Kernel, over_time, pool_over_time};
 use crate::format::refuse::{needs_window_if, unsupported_if};
 use crate::format::{case::Case, case::unsupported, layer::Layer, network::Network, signal::Signal, weights::Named};
@@ -338,6 +339,9 @@ fn permute(case: &mut Case<'_>, at: &mut Place<'_>) -> Result<Signal> {
     let dims = case.sizes("dims")?.unwrap_or_default();
     if dims.iter().copied().eq(1..=dims.len()) {
         return Ok(at.x.clone());
+    }
+    if dims == [2, 1] && at.x.sequence && !at.each_step && at.x.shape.len() == 1 {
+        return transposed(at.network, at.x);
     }
     Err(ImportError::Unsupported(format!("argument dims = {dims:?} (another order of dimensions)")))
 }

@@ -6,7 +6,7 @@ use serde_json::Map;
 
 use super::arguments::{is_of_training, runs_over_time};
 use super::recurrent::recurrent;
-use super::{kernel, mask, pointwise};
+use super::{kernel, mask, pointwise, products, slices};
 use crate::error::{ImportError, Result};
 use crate::format::network::{Direction, Network, Source};
 use crate::format::stateless::fitting;
@@ -31,16 +31,25 @@ pub(crate) fn add(case: &mut Case<'_>, network: &mut Network, inputs: &[Signal],
     if let Some(merged) = pointwise::several(case, network, inputs)? {
         return Ok(merged);
     }
+    if let Some(product) = products::add(case, network, inputs)? {
+        return Ok(product);
+    }
     let [x] = inputs else { return Err(ImportError::Unsupported(format!("{} inputs", inputs.len()))) };
     unsupported_if(masked && x.mask.is_none(), "a mask other than that of its input")?;
     match case.cls.as_str() {
         "Bidirectional" => bidirectional(case, network, x, take),
+        slices::CLASS => slices::get_item(case, network, x),
         class if runs_over_time(class) => over_time(case, network, x, take),
         _ => {
             let value = at_each_step(case, network, x)?;
             Ok(if take == Take::Sequence { value } else { last(network, value) })
         }
     }
+}
+
+/// Whether a layer of this class may read sequences of different lengths.
+pub(crate) fn meets_other_rows(class: &str) -> bool {
+    matches!(class, "Dot" | "Attention" | "Add" | "Subtract" | "Multiply" | "Average" | "Maximum")
 }
 
 /// Adds a layer without state. With `each_step`, the layer is inside a `TimeDistributed` and does not run over time.

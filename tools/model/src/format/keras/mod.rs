@@ -19,7 +19,9 @@ mod names;
 mod order;
 mod part;
 mod pointwise;
+mod products;
 mod recurrent;
+mod slices;
 mod variables;
 mod weights;
 

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use tidegate::internals::{activation::Activation, cell::CellKind};
 
 use super::activation::{Function, add_function, function_of_layer, take_function};
-use super::mask;
+use super::{mask, products::transposed};
 use crate::format::refuse::unsupported_if;
 use crate::format::{
     case::Case, case::unsupported, layer::Layer, network::Network, network::Source, picture::Kernel, signal::Signal,
@@ -27,6 +27,7 @@ pub(super) fn add(case: &mut Case<'_>, network: &mut Network, x: &Signal, each_s
         "Embedding" => embedding(case, network, x)?,
         "Masking" => mask::masking(case, network, x)?,
         "Softmax" if x.mask.is_some() => return Err(ImportError::Unsupported("a Softmax after a mask".into())),
+        "Softmax" => softmax(case, network, x, each_step)?,
         "BatchNormalization" => batch_norm(case, network, x, each_step)?,
         "LayerNormalization" => layer_norm(case, network, x, each_step)?,
         "Normalization" => normalization(case, network, x, each_step)?,
@@ -60,8 +61,11 @@ fn same_size(layer: Layer, network: &mut Network, x: &Signal) -> Signal {
 
 /// Takes the argument `axis`, which must be the channel axis.
 fn last_axis(case: &mut Case<'_>, x: &Signal, each_step: bool) -> Result<()> {
-    let Some(given) = case.value("axis") else { return Ok(()) };
-    let axis = match &given {
+    case.value("axis").map_or(Ok(()), |given| check_axis(&given, x, each_step))
+}
+
+fn check_axis(given: &Json, x: &Signal, each_step: bool) -> Result<()> {
+    let axis = match given {
         Json::Array(list) if list.len() == 1 => list.first().and_then(Json::as_i64),
         one => one.as_i64(),
     };
@@ -70,8 +74,21 @@ fn last_axis(case: &mut Case<'_>, x: &Signal, each_step: bool) -> Result<()> {
     // Keras 1 has channels first by default, so its `axis` may be a different one.
     match axis {
         Some(axis) if axis == -1 || axis == channels => Ok(()),
-        _ => Err(unsupported("axis", &given)),
+        _ => Err(unsupported("axis", given)),
     }
+}
+
+/// `Softmax` over the features of each step, or over the steps of a window.
+fn softmax(case: &mut Case<'_>, network: &mut Network, x: &Signal, each_step: bool) -> Result<Signal> {
+    let given = case.value("axis").unwrap_or_else(|| (-1).into());
+    let is_steps = matches!(given.as_i64(), Some(1 | -2));
+    if is_steps && x.sequence && !each_step && x.shape.len() == 1 {
+        let columns = transposed(network, x)?;
+        let shares = add_function(network, &columns, Function::Softmax)?;
+        return transposed(network, &shares);
+    }
+    check_axis(&given, x, each_step)?;
+    add_function(network, x, Function::Softmax)
 }
 
 fn channels(x: &Signal) -> usize {
@@ -276,6 +293,11 @@ pub(super) fn several(case: &mut Case<'_>, network: &mut Network, inputs: &[Sign
     let Some(first) = inputs.first() else { return Err(ImportError::Unsupported("no input".into())) };
     unsupported_if(inputs.iter().any(|input| input.sequence != first.sequence), "inputs with and without time")?;
     let mask = mask::common(inputs)?;
+    let stretched = if how == "concat" { None } else { stretched(network, inputs)? };
+    let inputs = stretched.as_deref().unwrap_or(inputs);
+    let first = inputs.first().unwrap_or(first);
+    let differ = inputs.iter().any(|input| input.source.rows() != first.source.rows());
+    unsupported_if(differ, "reading sequences of different lengths")?;
     let mut sources: Vec<Source> = inputs.iter().map(|input| input.source.clone()).collect();
     if how == "concat" {
         last_axis(case, first, false)?;
@@ -297,6 +319,33 @@ pub(super) fn several(case: &mut Case<'_>, network: &mut Network, inputs: &[Sign
     };
     let parts: Vec<&Source> = sources.iter().collect();
     Ok(Some(Signal { source: network.add(Layer::merge(how, parts.len(), size), &parts), mask, ..first.clone() }))
+}
+
+/// The inputs with those of one step or of one feature repeated, as `[1, features]` and `[steps, 1]` meet
+/// `[steps, features]`. `None` if all have the same size.
+fn stretched(network: &mut Network, inputs: &[Signal]) -> Result<Option<Vec<Signal>>> {
+    let rows = inputs.iter().filter_map(|input| input.source.rows()).max();
+    let size = inputs.iter().map(|input| input.source.size()).max().unwrap_or(1);
+    let fits = |input: &Signal| input.source.rows() == rows && input.source.size() == size;
+    let images = inputs.iter().any(|input| input.shape.len() > 1);
+    if images || inputs.iter().all(fits) {
+        return Ok(None);
+    }
+    let mut all = Vec::new();
+    for input in inputs {
+        let mut value = input.clone();
+        if let (Some(1), Some(rows @ 2..)) = (input.source.rows(), rows) {
+            let source = network.repeated(&input.source.clone().flat(), rows);
+            value = Signal { steps: Some(rows), ..value.with(source) };
+        }
+        if value.source.size() == 1 && size > 1 {
+            let ones = Tensor { shape: vec![size, 1], data: vec![1.0; size] };
+            let source = network.add(Layer::dense(ones, None, Activation::Identity), &[&value.source]);
+            value = value.with(source);
+        }
+        all.push(value);
+    }
+    Ok(Some(all))
 }
 
 #[cfg(test)]
