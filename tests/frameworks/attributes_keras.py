@@ -127,8 +127,10 @@ LAYERS = {
     "Average": ({}, SEQUENCE, {}),
     "Maximum": ({}, SEQUENCE, {}),
     "Subtract": ({}, SEQUENCE, {}),
+    "Dot": (dict(axes=1), SEQUENCE, {"axes": [2, [1, 1]], "normalize": [True]}),
+    "Attention": ({}, SEQUENCE, {"use_scale": [True], "score_mode": ["concat"]}),
 }
-MERGES = ["Concatenate", "Add", "Multiply", "Average", "Maximum", "Subtract"]
+MERGES = ["Concatenate", "Add", "Multiply", "Average", "Maximum", "Subtract", "Dot", "Attention"]
 # Layers without weights that pass on their input: a model needs another layer.
 PASSING = [
     "Permute", "Dropout", "SpatialDropout1D", "GaussianDropout", "GaussianNoise", "AlphaDropout", "ActivityRegularization",

@@ -64,6 +64,8 @@ pub(super) fn arguments(generation: Generation, class: &str, config: &Args, laye
     let adds_weights = |(name, value): &(&String, &Json)| match name.as_str() {
         "renorm" => **value == Json::Bool(true),
         "lora_rank" => !value.is_null(),
+        "use_scale" => class == "Attention" && **value == Json::Bool(true),
+        "score_mode" => **value == "concat",
         _ => false,
     };
     if let Some((name, value)) = config.iter().find(adds_weights) {
