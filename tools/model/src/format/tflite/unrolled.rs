@@ -36,7 +36,7 @@ fn reads(arena: &Arena, of: Id, tensors: &HashMap<Id, usize>) -> Option<BTreeMap
             (Expr::Reverse(x), _) => open.push(*x),
             (_, Some(tensor)) => drop(read.insert(id, *tensor)),
             (Expr::Linear(_) | Expr::Unary(..) | Expr::Softmax(_) | Expr::Concat(_), None) => {
-                open.extend(arena.operands(id))
+                open.extend(arena.operands(id));
             }
             (_, None) => drop(read.insert(id, *tensors.get(&id)?)),
         }
