@@ -263,7 +263,7 @@ for name in ("Abs", "Relu", "Sigmoid", "Tanh", "Softplus", "Softsign", "Exp", "N
 for name in ("Add", "Sub", "Mul", "Div", "Max", "Min"):
     OPS[name] = (dict(shape=STEP, weights=dict(B=np.abs(numbers(3)) + 0.1 if name != "Max" else np.zeros(3, "f4"))), {})
 OPS["Pow"] = (dict(shape=STEP, weights=dict(B=np.float32(2))), {})
-for name in ("Equal", "Less", "Greater"):
+for name in ("Equal", "Less", "Greater", "GreaterOrEqual", "LessOrEqual"):
     OPS[name] = (dict(constant=[("a", numbers(2)), ("b", numbers(2, 1)[:, 0])], add=(2,)), {})
 OPS["Not"] = (dict(constant=[("a", np.array([True, False]))], add=(2,)), {})
 OPS["And"] = OPS["Or"] = (dict(constant=[("a", np.array([True, False])), ("b", np.array([True, True]))], add=(2,)), {})
