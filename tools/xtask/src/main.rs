@@ -76,11 +76,9 @@ enum Task {
     /// List the public items of `tidegate` and compare them with core/public-items.txt
     Public(Record),
     /// Run every test: workspace, documentation, host kernels, fuzz targets, firmware under QEMU, its symbols and sizes
-    Test {
-        /// Run `check` as well, as CI does: less time than both, because builds that are needed late start first
-        #[arg(long)]
-        checks: bool,
-    },
+    Test,
+    /// Check and test, as CI does: `check` and `test` in less time, because builds that are needed late start first
+    Ci,
     /// Test with NEON under QEMU, addresses of 32 bits, Miri and the thread sanitizer
     Hosts,
     /// Run fuzz targets from the seeds that `cargo xtask test` writes
@@ -176,7 +174,8 @@ fn main() -> ExitCode {
         Task::Deny => dependencies::check(),
         Task::Sbom { package } => dependencies::bill(&package),
         Task::Public(record) => public::run(record.overwrite_expected),
-        Task::Test { checks } => test::run(checks),
+        Task::Test => test::run(),
+        Task::Ci => test::with_checks(),
         Task::Hosts => test::hosts(60).map(drop),
         Task::Fuzz(Targets { seconds, targets }) => fuzz::some(targets, seconds),
         Task::Soak { names, minutes } => soak::run(names, minutes),

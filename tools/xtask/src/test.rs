@@ -29,13 +29,21 @@ const MAY_LACK: [&str; 8] = [
     "this machine has",
 ];
 
-/// Continues after a failure, so that the total covers all tests. `checks` are run and counted with them, except for the
-/// format, whose failure ends the run. Those with build folders of their own go on beside the tests.
-pub fn run(checks: bool) -> Result<(), Failure> {
+/// Continues after a failure, so that the total covers all tests.
+pub fn run() -> Result<(), Failure> {
     install::targets()?;
-    if checks {
-        check::formats()?;
-    }
+    run_with(false)
+}
+
+/// The checks and then the tests, as CI runs them. Checks in build folders of their own go on beside the tests, and failed
+/// checks are counted with the tests.
+pub fn with_checks() -> Result<(), Failure> {
+    install::targets()?;
+    check::formats()?;
+    run_with(true)
+}
+
+fn run_with(checks: bool) -> Result<(), Failure> {
     let mut total = Total::default();
     // Most builds of these threads share no folder with the workspace. Those behind are needed late.
     let counted = shell::behind("icount", move || {
