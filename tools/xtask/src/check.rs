@@ -12,16 +12,6 @@ use crate::{Failure, boards, c, circles, dependencies, package, public};
 /// Stops at the first failure.
 pub fn run() -> Result<(), Failure> {
     install::targets()?;
-    formats()?;
-    let firmware = shell::beside("firmware", firmware_and_boards)?;
-    let workspace = workspace();
-    // Joined even if the workspace has failed, because the log of the thread shows its own failures.
-    let firmware = firmware.join();
-    workspace.and(firmware)
-}
-
-/// The format of every workspace.
-pub fn formats() -> Result<(), Failure> {
     for folder in [".", "firmware-examples", "tests/fuzz", "tools/book"] {
         if !root().join(folder).join("Cargo.toml").is_file() {
             eprintln!("SKIP format of {folder}: there is no workspace in it");
@@ -29,11 +19,15 @@ pub fn formats() -> Result<(), Failure> {
         }
         run_command(&format!("format of {folder}"), cargo(folder, &["fmt", "--all", "--check"]))?;
     }
-    Ok(())
+    let firmware = shell::beside("firmware", firmware_and_boards)?;
+    let workspace = workspace();
+    // Joined even if the workspace has failed, because the log of the thread shows its own failures.
+    let firmware = firmware.join();
+    workspace.and(firmware)
 }
 
 /// The firmware and the boards, in a build folder of their own.
-pub fn firmware_and_boards() -> Result<(), Failure> {
+fn firmware_and_boards() -> Result<(), Failure> {
     // Linted for one machine of each architecture. The kernels of every core are linted with the library for C.
     for machine in firmware::MACHINES.iter().filter(|machine| ["m4", "rv32"].contains(&machine.core)) {
         let (target, kernels) = (machine.target, machine.kernels);
@@ -47,8 +41,7 @@ pub fn firmware_and_boards() -> Result<(), Failure> {
     boards::check()
 }
 
-/// Everything in the build folder of the workspace.
-pub fn workspace() -> Result<(), Failure> {
+fn workspace() -> Result<(), Failure> {
     step("no circles of files", circles::check)?;
     step("licenses, sources and duplicates of dependencies", dependencies::check)?;
     // Clippy runs with every feature that adds code. The docs and the packages are compiled without these features.

@@ -77,8 +77,6 @@ enum Task {
     Public(Record),
     /// Run every test: workspace, documentation, host kernels, fuzz targets, firmware under QEMU, its symbols and sizes
     Test,
-    /// Check and test, as CI does: `check` and `test` in less time, because builds that are needed late start first
-    Ci,
     /// Test with NEON under QEMU, addresses of 32 bits, Miri and the thread sanitizer
     Hosts,
     /// Run fuzz targets from the seeds that `cargo xtask test` writes
@@ -175,7 +173,6 @@ fn main() -> ExitCode {
         Task::Sbom { package } => dependencies::bill(&package),
         Task::Public(record) => public::run(record.overwrite_expected),
         Task::Test => test::run(),
-        Task::Ci => test::with_checks(),
         Task::Hosts => test::hosts(60).map(drop),
         Task::Fuzz(Targets { seconds, targets }) => fuzz::some(targets, seconds),
         Task::Soak { names, minutes } => soak::run(names, minutes),

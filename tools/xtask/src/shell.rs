@@ -97,33 +97,10 @@ pub struct Beside<T>(thread::JoinHandle<T>, PathBuf);
 /// Starts work that shares no build folder with the work of this thread, so that both cores are busy when one of them
 /// links.
 pub fn beside<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<Beside<T>, Failure> {
-    started(name, || {}, work)
-}
-
-/// As [`beside`], with a low priority: work whose result is needed late fills the time in which other work leaves a core idle.
-pub fn behind<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<Beside<T>, Failure> {
-    started(name, lower_priority, work)
-}
-
-/// Lowers the priority of this thread and of the commands that it starts, on Linux, where each thread has a priority.
-fn lower_priority() {
-    let thread = fs::read_link("/proc/thread-self").ok();
-    if let Some(thread) = thread.as_deref().and_then(Path::file_name) {
-        // With the usual priority the work only takes longer.
-        let _ = Command::new("renice").args(["-n", "10", "-p"]).arg(thread).stdout(Stdio::null()).status();
-    }
-}
-
-fn started<T: Send + 'static>(
-    name: &str,
-    first: fn(),
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<Beside<T>, Failure> {
     let path = std::env::temp_dir().join(format!("tidegate-xtask-{}-{name}", std::process::id()));
     let log = File::create(&path).map_err(about(&path))?;
     let thread = thread::spawn(move || {
         LOG.set(Some(log));
-        first();
         work()
     });
     Ok(Beside(thread, path))
@@ -263,20 +240,7 @@ mod tests {
     use std::process::Command;
     use std::time::{Duration, Instant};
 
-    use super::{behind, beside, stream_within};
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn commands_behind_others_have_a_low_priority() {
-        // Without arguments, `nice` prints how nice it is.
-        let niceness = || -> i32 {
-            let nice = Command::new("nice").output().expect("nice runs");
-            String::from_utf8_lossy(&nice.stdout).trim().parse().expect("it prints a number")
-        };
-        let usual = beside("usual", niceness).expect("the log is made").join();
-        let low = behind("low", niceness).expect("the log is made").join();
-        assert_eq!((usual, low > usual), (niceness(), true), "{low}");
-    }
+    use super::stream_within;
 
     #[test]
     #[cfg(unix)]

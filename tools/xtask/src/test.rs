@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::shell::{self, cargo, output_within, root, say, shown, step, stream};
 use crate::{
-    Failure, boards, book, c, check, estimate, firmware, hosts, icount, install, new, python, qemu, size, symbols,
-    updates, web,
+    Failure, boards, book, c, estimate, firmware, hosts, icount, install, new, python, qemu, size, symbols, updates,
+    web,
 };
 
 /// Time limit of the demo, which takes about two minutes with the builds of the firmware.
@@ -32,36 +32,17 @@ const MAY_LACK: [&str; 8] = [
 /// Continues after a failure, so that the total covers all tests.
 pub fn run() -> Result<(), Failure> {
     install::targets()?;
-    run_with(false)
-}
-
-/// The checks and then the tests, as CI runs them. Checks in build folders of their own go on beside the tests, and failed
-/// checks are counted with the tests.
-pub fn with_checks() -> Result<(), Failure> {
-    install::targets()?;
-    check::formats()?;
-    run_with(true)
-}
-
-fn run_with(checks: bool) -> Result<(), Failure> {
     let mut total = Total::default();
-    // Most builds of these threads share no folder with the workspace. Those behind are needed late.
-    let counted = shell::behind("icount", move || {
-        let checked = checks.then(check::firmware_and_boards);
-        (checked, icount::build())
-    })?;
+    // Most builds of these threads share no folder with the workspace.
+    let counted = shell::beside("icount", icount::build)?;
     let hosts = shell::beside("hosts", || {
         let mut total = Total::default();
         let done = total.cargo_tests("tests of the core with micromath", hosts::micromath());
         let done = done.and(total.hosts(RACE_SECONDS, true));
         (total, done)
     })?;
-    let book = shell::behind("book", book::run)?;
-    let modules = shell::behind("modules", web::modules)?;
+    let book = shell::beside("book", book::run)?;
     let python = shell::beside("python", python::prepare)?;
-    if checks {
-        total.check("the workspace passes its checks", check::workspace);
-    }
     // If this build fails, the failure is counted below, where the build is repeated.
     let _ = shell::run(
         "the workspace and its tests are built",
@@ -76,6 +57,11 @@ fn run_with(checks: bool) -> Result<(), Failure> {
         Err(failure) => total.lacks("the package for Python", &failure),
     }
     total.cargo_tests("tests of the workspace", tests)?;
+    let (of_hosts, done) = hosts.join();
+    total.absorb(of_hosts);
+    done?;
+    total.check("the book is built", || book.join());
+    let counted = total.check("programs that count instructions are built", || counted.join());
     // The tests have built the command line. A project has a build folder of its own, and the library for C is built with
     // the workspace.
     let tools = total.check("QEMU and compilers for C are there", || {
@@ -92,11 +78,7 @@ fn run_with(checks: bool) -> Result<(), Failure> {
         total.library_for_c(tools);
         total
     })?;
-    let (checked, counted) = counted.join();
-    if let Some(checked) = checked {
-        total.check("firmware and boards pass their checks", || checked);
-    }
-    let counted = total.check("programs that count instructions are built", || counted);
+    let modules = shell::beside("modules", web::modules)?;
     let ready = total.check("firmware builds", || {
         firmware::build()?;
         firmware::bundles()
@@ -105,10 +87,6 @@ fn run_with(checks: bool) -> Result<(), Failure> {
         total.firmware(counted);
     }
     total.absorb(others.join());
-    let (of_hosts, done) = hosts.join();
-    total.absorb(of_hosts);
-    done?;
-    total.check("the book is built", || book.join());
     let modules = modules.join();
     // This test runs alone, because it measures time.
     match install::browser() {
