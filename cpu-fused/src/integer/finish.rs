@@ -1,4 +1,4 @@
-//! What a layer without recurrent weights does with its sums: [`Finish`].
+//! [`Finish`]: the last operations on the sums of a layer without recurrent weights.
 
 use tidegate::internals::quant::MAX;
 

@@ -13,7 +13,7 @@ use crate::simd::Task;
 /// Independent chains of sums, enough to hide the latency of a product.
 const CHAINS: usize = 4;
 
-/// A packed layer. It keeps what the node's window needs.
+/// A packed layer.
 struct Dense<'m, S, F> {
     simd: S,
     node: Node<'m>,

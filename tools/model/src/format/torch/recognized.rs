@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::state::State;
 use crate::format::description::{LayerDescription, OPEN};
 
-/// What to do about a module that no class of an architecture describes.
+/// Advice about a module that no class of an architecture describes.
 const AS_ONNX: &str = "export the network as ONNX (torch.onnx.export) if no class of docs/architecture.md computes it";
 
 /// A module of a state dict, as far as its tensors determine it.
