@@ -1,6 +1,6 @@
-//! Counts the instructions of a step of every network of `icount.bin`, and of parsing its image: under `-icount shift=0` an instruction takes a
-//! nanosecond, which the timer of the core measures. The number in the file is the number of steps that are measured
-//! together.
+//! Counts the instructions of a step of every network of `icount.bin`, or of a block of samples of an amplifier, and of parsing
+//! its image: under `-icount shift=0` an instruction takes a nanosecond, which the timer of the core measures. The number in
+//! the file is the number of calls that are measured together.
 //!
 //! `traced_step` is the function to look for in a trace of QEMU.
 
@@ -18,6 +18,8 @@ use tidegate::{ImageBytes, Model, Numeric, State};
 const WORDS: usize = 4 << 10;
 /// Elements of an input, and of an output.
 const PORT: usize = 128;
+/// Samples of a block of an amplifier: a millisecond at 48 kHz.
+const BLOCK: usize = 48;
 
 #[entry]
 fn main() -> ! {
@@ -73,6 +75,8 @@ impl<'m, 's> Network<'m, 's> {
     fn new(model: &'m Model<'m>, states: &'s mut [u32], scratch: &'s mut [u32]) -> Option<Self> {
         // Steps of 37 modulo 64 around zero: adjacent values differ.
         let input = core::array::from_fn(|k| (k * 37 % 64) as i16 - 32);
+        let is_amp = (model.input_size(), model.output_size()) == (1, 1);
+        let elements = |size| if is_amp { BLOCK } else { size };
         let sizes_fit = model.input_size().max(model.output_size()) <= PORT;
         let most = if model.numeric() == Numeric::I8 { 7 } else { 1000 };
         sizes_fit.then_some(Self {
@@ -80,8 +84,8 @@ impl<'m, 's> Network<'m, 's> {
             state: State::new(model, states).ok()?,
             scratch,
             integer: model.numeric().is_integer(),
-            inputs: model.input_size(),
-            outputs: model.output_size(),
+            inputs: elements(model.input_size()),
+            outputs: elements(model.output_size()),
             input: input.map(|x| most * x),
             input_f32: input.map(|x| f32::from(x) / 32.0),
             output: [0; PORT],
@@ -89,9 +93,13 @@ impl<'m, 's> Network<'m, 's> {
         })
     }
 
-    /// The call that a program makes for a time step.
-    #[inline(never)]
+    /// The call that a program makes for a time step, or for a block of an amplifier.
     fn step(&mut self) {
+        if self.inputs == BLOCK { self.block() } else { self.one() }
+    }
+
+    #[inline(never)]
+    fn one(&mut self) {
         let Self { model, state, scratch, inputs, outputs, .. } = self;
         let done = if self.integer {
             let input = self.input.get(..*inputs).unwrap_or_default();
@@ -99,6 +107,19 @@ impl<'m, 's> Network<'m, 's> {
         } else {
             let input = self.input_f32.get(..*inputs).unwrap_or_default();
             model.step_f32(state, scratch, input, self.output_f32.get_mut(..*outputs).unwrap_or_default())
+        };
+        let _ = black_box(done);
+    }
+
+    #[inline(never)]
+    fn block(&mut self) {
+        let Self { model, state, scratch, inputs, outputs, .. } = self;
+        let done = if self.integer {
+            let input = self.input.get(..*inputs).unwrap_or_default();
+            model.run_i16(state, scratch, input, self.output.get_mut(..*outputs).unwrap_or_default())
+        } else {
+            let input = self.input_f32.get(..*inputs).unwrap_or_default();
+            model.run_f32(state, scratch, input, self.output_f32.get_mut(..*outputs).unwrap_or_default())
         };
         let _ = black_box(done);
     }

@@ -255,7 +255,8 @@ fn cycle_ratios(core: &str) -> Result<BTreeMap<(String, String), f64>, Failure> 
     for figure in record["figures"].as_array().into_iter().flatten() {
         let text = |name: &str| figure[name].as_str().unwrap_or_default();
         let pair = figure["modelled_cycles"].as_f64().zip(figure["instructions_per_step"].as_f64());
-        if let Some((cycles, instructions)) = pair.filter(|_| text("core").trim_end_matches('f') == core) {
+        let is_layer = figure["input"] == figure["hidden"];
+        if let Some((cycles, instructions)) = pair.filter(|_| is_layer && text("core").trim_end_matches('f') == core) {
             for cell in ["", text("cell")] {
                 all.entry((cell.to_owned(), text("numeric").to_owned())).or_default().push(cycles / instructions);
             }

@@ -1,8 +1,8 @@
-//! Instructions per time step of one layer on every machine, and of parsing its image, compared with the record in
-//! `firmware-examples/expected/icount.json`.
+//! Instructions per time step of a layer, and per sample of a guitar amplifier in blocks, on every machine, and of parsing its
+//! image, compared with the record in `firmware-examples/expected/icount.json`.
 //!
-//! QEMU counts the instructions of several steps (`-icount shift=0`, the core's timer). Cycles come from a trace of one
-//! step and the tables in `timing`, because QEMU models neither pipelines nor memories.
+//! QEMU counts the instructions of several calls (`-icount shift=0`, the core's timer). Cycles come from a trace of one
+//! call and the tables in `timing`, because QEMU models neither pipelines nor memories.
 
 mod parse;
 
@@ -128,11 +128,12 @@ fn counts(with_cycles: bool) -> Result<Counts, Failure> {
     Ok(all)
 }
 
-/// The cases of the bundle: cell, numeric, layout, size, multiply-accumulates, bytes of the image.
-fn cases(machine: &Machine) -> Result<Vec<[String; 6]>, Failure> {
+/// The cases of the bundle: cell, numeric, layout, inputs, units, steps of a call, multiply-accumulates of a step, bytes of
+/// the image.
+fn cases(machine: &Machine) -> Result<Vec<[String; 8]>, Failure> {
     let path = firmware::bundle_dir(machine.layout).join(format!("{PROGRAM}.txt"));
     let text = shell::read(&path)?;
-    let case = |line: &str| <[String; 6]>::try_from(line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+    let case = |line: &str| <[String; 8]>::try_from(line.split(' ').map(str::to_owned).collect::<Vec<_>>());
     text.lines().map(|line| case(line).map_err(|_| format!("{}: {line}", path.display()))).collect()
 }
 
@@ -152,13 +153,14 @@ fn counted(firmware: &Firmware, outputs: &mut Outputs) -> Result<Counts, Failure
         return Err(format!("{} networks, but {} lines:\n{printed}", cases.len(), printed.lines().count()));
     }
     let mut counts = Counts::default();
-    for (line, [cell, numeric, layout, size, macs, bytes]) in printed.lines().zip(cases) {
+    for (line, [cell, numeric, layout, input, size, samples, macs, bytes]) in printed.lines().zip(cases) {
         let mut figure = || {
             let (instructions, rest) = line.split_once(' ')?;
             let (parsing, hash) = rest.split_once(' ')?;
             let (parsing, bytes) = (u32::from_str_radix(parsing, 16).ok()?, bytes.parse().ok()?);
-            let instructions = u64::from(u32::from_str_radix(instructions, 16).ok()?) / u64::from(steps);
-            let (size, macs) = (size.parse().ok()?, macs.parse::<f64>().ok()?);
+            let counted = u64::from(steps) * samples.parse::<u64>().ok()?;
+            let instructions = u64::from(u32::from_str_radix(instructions, 16).ok()?) / counted.max(1);
+            let (input, size, macs) = (input.parse().ok()?, size.parse().ok()?, macs.parse::<f64>().ok()?);
             let known = outputs.entry((cell.clone(), numeric.clone(), size)).or_insert_with(|| hash.to_owned()) == hash;
             let float = numeric.starts_with('f');
             let figure = Figure {
@@ -168,7 +170,7 @@ fn counted(firmware: &Firmware, outputs: &mut Outputs) -> Result<Counts, Failure
                 cell: cell.clone(),
                 numeric: numeric.clone(),
                 layout: layout.clone(),
-                input: size,
+                input,
                 hidden: size,
                 instructions_per_step: instructions,
                 instructions_per_mac: (1000.0 * instructions as f64 / macs).round() / 1000.0,
@@ -219,6 +221,11 @@ fn modelled(firmware: &Firmware, table: Table, figures: &[Figure]) -> Result<Vec
     let status = child.wait().map_err(|error| error.to_string())?;
     if !status.success() || calls.len() != figures.len() {
         return Err(format!("`{}` ended with {status} after {} of {} steps", shown(&qemu), calls.len(), figures.len()));
+    }
+    // A call may run several steps.
+    for (call, [.., samples, _, _]) in calls.iter_mut().zip(cases(firmware.machine)?) {
+        let samples = samples.parse::<u64>().map_or(1, |samples| samples.max(1));
+        *call = (call.0 / samples, call.1 / samples);
     }
     for (figure, &(traced, _)) in figures.iter().zip(&calls) {
         let counted = figure.instructions_per_step;
@@ -281,14 +288,15 @@ fn table(figures: &[Figure]) -> String {
         rows.entry([&figure.core, &figure.numeric, &figure.layout, &figure.cell]).or_default().push(figure);
     }
     let mut text = String::from(
-        "Instructions per step (per multiply-accumulate), and cycles by the core's table if there is one; input = hidden\n",
+        "Instructions per step (per multiply-accumulate), and cycles by the core's table if there is one; input = hidden, or input > hidden\n",
     );
     for ([core, numeric, layout, cell], figures) in &rows {
         text += &format!("{core:7} {numeric:6} {layout:11} {cell:16}");
         for figure in figures {
             let cycles = figure.modelled_cycles.map_or_else(String::new, |cycles| format!(" {cycles} cycles"));
-            let Figure { hidden, instructions_per_step, instructions_per_mac, .. } = figure;
-            text += &format!(" | {hidden}: {instructions_per_step} ({instructions_per_mac:.2}){cycles}");
+            let Figure { input, hidden, instructions_per_step, instructions_per_mac, .. } = figure;
+            let size = if input == hidden { hidden.to_string() } else { format!("{input} > {hidden}") };
+            text += &format!(" | {size}: {instructions_per_step} ({instructions_per_mac:.2}){cycles}");
         }
         text += "\n";
     }

@@ -1,6 +1,6 @@
 //! Cycles of instructions with zero wait states, from the tables in Arm's Technical Reference Manuals: Cortex-M0+ (DDI
 //! 0484C, table 3-1, with the fast multiplier), Cortex-M3 (100165, table 3-1) and Cortex-M4 (DDI 0439D, tables 3-1, 3-2
-//! and 7-1). The M7 and the M55 have no table, because they issue two instructions at a time.
+//! and 7-1). The Cortex-M7 issues two instructions at a time and has no such table; [`m7`] models it. The M55 is not modelled.
 //!
 //! Where a table has a range or a condition, the model is as follows:
 //!
@@ -14,17 +14,20 @@
 //! - On the M4, an instruction that reads the result of the float instruction directly before takes one cycle more,
 //!   except if it only accumulates into it.
 
+mod m7;
+
 use std::rc::Rc;
 
 use crate::Failure;
 use crate::trace::Instruction;
 
-/// A core with a table.
+/// A core with a table or a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
     M0Plus,
     M3,
     M4,
+    M7,
 }
 
 impl Table {
@@ -34,6 +37,7 @@ impl Table {
             "m0plus" => Some(Self::M0Plus),
             "m3" => Some(Self::M3),
             "m4" | "m4f" => Some(Self::M4),
+            "m7" => Some(Self::M7),
             _ => None,
         }
     }
@@ -46,6 +50,9 @@ impl Table {
 
 /// Instructions and cycles of consecutive blocks.
 pub fn cycles(table: Table, blocks: &[Rc<[Instruction]>]) -> Result<(u64, u64), Failure> {
+    if table == Table::M7 {
+        return m7::cycles(blocks);
+    }
     let (mut instructions, mut cycles) = (0, 0);
     let mut before: Option<(&Instruction, Kind)> = None;
     let mut executed = blocks.iter().flat_map(|block| block.iter()).peekable();
@@ -100,14 +107,7 @@ const CONDITIONS: [&str; 16] =
 impl Kind {
     fn of(table: Table, instruction: &Instruction) -> Option<Self> {
         let name = instruction.mnemonic.split('.').next().unwrap_or_default();
-        let cut = name.len().saturating_sub(2);
-        let conditional =
-            name.get(..cut).filter(|_| CONDITIONS.iter().any(|end| name.ends_with(end))).unwrap_or_default();
-        // `bls` is a conditional branch, `lsls` a shift that sets the flags, and `lslseq` both.
-        let flag = |name: &str| name.strip_suffix('s').map_or(0, str::len);
-        [name, conditional, &name[..flag(name)], &conditional[..flag(conditional)]]
-            .into_iter()
-            .find_map(|name| Self::named(table, name, instruction))
+        names(name).into_iter().find_map(|name| Self::named(table, name, instruction))
     }
 
     fn named(table: Table, name: &str, instruction: &Instruction) -> Option<Self> {
@@ -179,6 +179,27 @@ impl Kind {
     }
 }
 
+/// The names that a mnemonic may stand for: itself, and without its condition, its flag and both. `bls` is a conditional
+/// branch, `lsls` a shift that sets the flags, and `lslseq` both.
+fn names(name: &str) -> [&str; 4] {
+    let cut = name.len().saturating_sub(2);
+    let conditional = name.get(..cut).filter(|_| CONDITIONS.iter().any(|end| name.ends_with(end))).unwrap_or_default();
+    let flag = |name: &str| name.strip_suffix('s').map_or(0, str::len);
+    [name, conditional, &name[..flag(name)], &conditional[..flag(conditional)]]
+}
+
+/// Whether a mnemonic, which stands for `name`, has a condition.
+fn is_conditional(mnemonic: &str, name: &str) -> bool {
+    let rest = mnemonic.strip_prefix(name).unwrap_or_default();
+    CONDITIONS.contains(&rest.strip_prefix('s').filter(|rest| !rest.is_empty()).unwrap_or(rest))
+}
+
+/// Whether a mnemonic, which stands for `name`, sets the flags.
+fn sets_flags(mnemonic: &str, name: &str) -> bool {
+    let rest = mnemonic.strip_prefix(name).unwrap_or_default();
+    rest.starts_with('s') && (rest.len() == 1 || rest.len() == 3)
+}
+
 /// The first operand.
 fn destination(instruction: &Instruction) -> &str {
     instruction.operands.split(',').next().unwrap_or_default().trim()
@@ -229,13 +250,13 @@ fn registers(part: &str) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::rc::Rc;
 
     use super::{Table, cycles};
     use crate::trace::Instruction;
 
-    fn block(code: &str) -> Rc<[Instruction]> {
+    pub(super) fn block(code: &str) -> Rc<[Instruction]> {
         let lines = code.lines().enumerate().map(|(line, text)| {
             let (mnemonic, operands) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
             Instruction { address: 2 * line as u32, bytes: 2, mnemonic: mnemonic.into(), operands: operands.into() }
