@@ -15,6 +15,11 @@ impl<'a, W: Weight> Matrix<'a, W> {
         Self { blocks: bytemuck::try_cast_slice(bytes).unwrap_or_default(), cols }
     }
 
+    /// A view of the blocks from the first one on. The slice may extend beyond the last block.
+    pub(crate) fn from_start(blocks: &'a [[W; 4]], cols: usize) -> Self {
+        Self { blocks, cols }
+    }
+
     /// The blocks of four rows, each `[cols][4]`. Blocks are split off one at a time, because counting them would take
     /// a division and a check for zero.
     pub(crate) fn blocks(self) -> impl Iterator<Item = &'a [[W; 4]]> {

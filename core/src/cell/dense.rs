@@ -80,5 +80,7 @@ pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
 
 /// One step. `x` is `[input]`, `y` is `[output]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
-    grouped::<W>(node, io.x, node.dim(&COLS), node.extent(GROUPS), io.y);
+    let groups = node.extent(GROUPS);
+    let cols = if groups == 1 { node.input_size } else { node.dim(&COLS) };
+    grouped::<W>(node, io.x, cols, groups, io.y);
 }

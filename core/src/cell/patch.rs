@@ -7,6 +7,7 @@ pub mod integer;
 
 use super::prelude::*;
 use crate::kernel::accumulate_each;
+use crate::tensor::Matrix;
 
 /// The extents of every layer over images.
 pub const EXTENTS: [ExtentSpec; 15] = [
@@ -215,7 +216,8 @@ pub(super) fn grouped<W: Weight>(node: &Node<'_>, x: &[f32], cols: usize, groups
         left = left.saturating_sub(1);
         operand
     };
-    let blocks = node.matrix::<W>(0).blocks().zip(node.vector(1));
+    // `y` ends before the tensors do, whose lengths would take as long as a few sums.
+    let blocks = Matrix::from_start(node.columns::<W>(0), cols).blocks().zip(node.columns::<f32>(1));
     for ((w, &b), y) in blocks.zip(y.chunks_mut(4)) {
         let sums = if groups == 1 { accumulate(b, w, x) } else { accumulate_each(b, w, [0; 4].map(|_| next())) };
         for (y, a) in y.iter_mut().zip(sums) {

@@ -10,6 +10,9 @@ mod dsp;
 #[cfg(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", feature = "dsp"))]
 #[expect(unsafe_code)]
 mod fpu;
+#[cfg(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", feature = "dsp"))]
+#[expect(unsafe_code)]
+mod fpu_curves;
 #[cfg(any(target_arch = "riscv32", all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32")))))]
 mod frame;
 pub(crate) mod gates;
