@@ -2,7 +2,7 @@
 //! versions.
 
 use crate::curve::Curves;
-#[cfg(not(target_arch = "riscv32"))]
+#[cfg(not(any(target_arch = "riscv32", all(target_arch = "arm", feature = "dsp", not(feature = "mve")))))]
 use crate::curve::{PREACT_BITS, sigmoid, tanh};
 use crate::quant::from_q15;
 
@@ -14,9 +14,11 @@ pub(crate) mod usual {
     pub use super::super::rv32_gates::{gru, interpolate, lstm, reset_update};
     #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
     pub use super::super::thumb1_gates::{gru, interpolate, reset_update};
+    #[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
+    pub use super::super::thumb2_gates::lstm;
     #[cfg(all(target_arch = "arm", feature = "thumb2", not(feature = "mve")))]
     pub use super::super::thumb2_gates::{gru, interpolate, reset_update};
-    #[cfg(not(any(target_arch = "riscv32", all(target_arch = "arm", feature = "mve"))))]
+    #[cfg(not(any(target_arch = "riscv32", all(target_arch = "arm", feature = "dsp"))))]
     pub(crate) use super::lstm;
     #[cfg(not(any(
         target_arch = "riscv32",
@@ -68,7 +70,7 @@ pub(crate) struct GruSums<'s> {
 
 /// Updates the units of an LSTM from the sums of i, f, g, o: c to c', and writes m. σ for the gates, tanh for candidate
 /// and output.
-#[cfg(not(target_arch = "riscv32"))]
+#[cfg(not(any(target_arch = "riscv32", all(target_arch = "arm", feature = "dsp", not(feature = "mve")))))]
 #[inline(always)]
 pub(crate) fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShifts) {
     for (&[i, f, g, o], (c, m)) in sums.iter().zip(cell.iter_mut().zip(m)) {

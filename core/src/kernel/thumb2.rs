@@ -8,34 +8,37 @@ use crate::quant::RowBlock;
 
 /// For every block: start, sums of the fine part, multiplication. `$part` adds a part to the sums in r0 to r3: r11
 /// units from r12 and x from lr. It may use r4 to r10, and leaves r12 after the units. `$high` is the high word of r0
-/// to r3 times r6 to r9. `$coarse` may add another part, with the frame in r4. `$end` is the offset of the last part's
-/// units in the frame.
+/// to r3 times r6 to r9. `$coarse` may add another part. `$end` is the offset of the last part's units in the frame, which is
+/// on the stack.
 macro_rules! blocks {
     ($frame:expr, $part:ident, $high:ident, $coarse:expr, $end:literal) => {
         core::arch::asm!(
-            "push {{r0, r6, r7, r8}}",
+            "push {{r6, r7}}",
+            "ldm r0, {{r0, r1, r2, r3, r4, r5, r6, r7, r8}}",
+            // The end of the sums in place of the number of blocks.
+            "add r8, r7, r8, lsl #4",
+            "push {{r0, r1, r2, r3, r4, r5, r6, r7, r8}}",
             "1:",
-            "ldr r4, [sp]",
-            "ldr r5, [r4, #24]",
-            "ldm r4, {{r11, r12, lr}}",
+            "ldr r5, [sp, #24]",
+            "ldr lr, [sp, #8]",
+            "ldrd r11, r12, [sp]",
             "ldm r5, {{r0, r1, r2, r3}}",
             $part!(),
-            "ldr r4, [sp]",
             $coarse,
-            "ldrd r5, r11, [r4, #24]",
-            concat!("str r12, [r4, #", $end, "]"),
-            "add r12, r5, #16",
+            "ldrd r5, r11, [sp, #24]",
+            concat!("str r12, [sp, #", $end, "]"),
+            "ldrd r6, r7, [r5, #16]",
+            "ldrd r8, r9, [r5, #24]",
             "add r5, r5, #36",
-            "ldm r12, {{r6, r7, r8, r9}}",
             $high!(),
-            "ldr r6, [r4, #32]",
+            "ldr r6, [sp, #32]",
             "stm r11!, {{r0, r1, r2, r3}}",
-            "strd r5, r11, [r4, #24]",
-            "subs r6, r6, #1",
-            "str r6, [r4, #32]",
+            "strd r5, r11, [sp, #24]",
+            "cmp r11, r6",
             "bne 1b",
-            "pop {{r0, r6, r7, r8}}",
-            inout("r0") &raw mut $frame => _,
+            "add sp, sp, #36",
+            "pop {{r6, r7}}",
+            inout("r0") &raw const $frame => _,
             out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _, out("r8") _, out("r9") _,
             out("r10") _, out("r11") _, out("r12") _, out("lr") _,
         )
@@ -50,20 +53,19 @@ macro_rules! sum_two {
             $part,
             $high,
             concat!(
-                "str r12, [r4, #4]
-                ldr r5, [r4, #24]
-                add r6, r4, #12
-                ldr r5, [r5, #32]
-                ldm r6, {{r11, r12, lr}}
-                asr r0, r0, r5
-                lsr r5, r5, #8
-                asr r1, r1, r5
-                lsr r5, r5, #8
-                asr r2, r2, r5
-                lsr r5, r5, #8
-                asr r3, r3, r5\n",
-                $part!(),
-                "\n ldr r4, [sp]"
+                "ldr r5, [sp, #24]
+                str r12, [sp, #4]
+                ldrd r11, r12, [sp, #12]
+                ldrb r4, [r5, #32]
+                ldrb r6, [r5, #33]
+                ldrb r7, [r5, #34]
+                ldrb r9, [r5, #35]
+                ldr lr, [sp, #20]
+                asr r0, r0, r4
+                asr r1, r1, r6
+                asr r2, r2, r7
+                asr r3, r3, r9\n",
+                $part!()
             ),
             16
         )
@@ -157,8 +159,7 @@ macro_rules! high {
         "smull r4, r0, r0, r6
         smull r4, r1, r1, r7
         smull r4, r2, r2, r8
-        smull r4, r3, r3, r9
-        ldr r4, [sp]"
+        smull r4, r3, r3, r9"
     };
 }
 
@@ -167,7 +168,7 @@ pub(super) use high;
 impl Kernel for Portable {
     fn sum_two(rows: &[RowBlock], fine: &Part<'_, '_, Self>, coarse: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
         let coarse = Some((coarse.blocks, coarse.operand));
-        let Some(mut frame) = Frame::new(rows, (fine.blocks, fine.operand), coarse, sums) else { return };
+        let Some(frame) = Frame::new(rows, (fine.blocks, fine.operand), coarse, sums) else { return };
         let blocks = frame.blocks;
         // SAFETY: `Frame::new` has checked that both parts have all units, of four bytes each, of the blocks, that the
         // operands have all elements, of two bytes each, of a block, and that there are `rows` and places in `sums` for
@@ -179,7 +180,7 @@ impl Kernel for Portable {
     }
 
     fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
-        let Some(mut frame) = Frame::new(rows, (part.blocks, part.operand), None, sums) else { return };
+        let Some(frame) = Frame::new(rows, (part.blocks, part.operand), None, sums) else { return };
         let blocks = frame.blocks;
         // SAFETY: as in `sum_two`.
         unsafe {

@@ -4,6 +4,8 @@
 use core::arch::asm;
 
 use super::gates::GruSums;
+#[cfg(feature = "dsp")]
+use super::gates::LstmShifts;
 use crate::curve::{PREACT_BITS, TANH_HALF};
 use crate::quant::ONE;
 
@@ -330,6 +332,96 @@ pub fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
             inout("r2") of_hidden.as_ptr() => _,
             inout("r3") hidden.as_ptr() => _,
             inout("r4") new.as_mut_ptr() => _,
+        );
+    }
+}
+
+/// c' and m of a unit of an LSTM, in the registers of [`lstm`], and the flags of the number of units left. Positions become
+/// distances by a factor of 2^5, so that one constant serves steps of 6, 7 and 9 bits. Independent operations alternate for
+/// cores that issue two in a cycle.
+#[cfg(feature = "dsp")]
+macro_rules! lstm_unit {
+    () => {
+        "ldrd r6, r7, [r0], #8
+        ssat r9, #10, r6, asr #7
+        and r6, r6, #127
+        ssat r8, #10, r7, asr #7
+        and r7, r7, #127
+        mla r6, r6, r10, r12
+        ldr r9, [r5, r9, lsl #1]
+        mla r7, r7, r10, r12
+        ldr r8, [r5, r8, lsl #1]
+        smlad r6, r9, r6, r11
+        ldr r9, [r0], #4
+        smlad r7, r8, r7, r11
+        ssat r8, #10, r9, asr #6
+        and r9, r9, #63
+        lsl r9, r9, #1
+        asr r6, r6, #13
+        mla r9, r9, r10, r12
+        ldr r8, [r5, r8, lsl #1]
+        asr r7, r7, #13
+        smuad r9, r8, r9
+        ldrsh r8, [r1]
+        mul r7, r7, r8
+        ldr r8, [r0], #4
+        asr r9, r9, #12
+        mul r6, r6, r9
+        ssat r9, #10, r8, asr #7
+        and r8, r8, #127
+        asr r6, r6, r3
+        mla r8, r8, r10, r12
+        add r6, r6, r7
+        ldr r9, [r5, r9, lsl #1]
+        add r6, r6, #0x4000
+        smlad r7, r9, r8, r11
+        ssat r6, #16, r6, asr #15
+        mov r8, #0x4000
+        strh r6, [r1], #2
+        lsl r6, r6, r4
+        asr r7, r7, #13
+        ssat r9, #10, r6, asr #9
+        ubfx r6, r6, #0, #9
+        mla r6, r6, r10, r8
+        ldr r9, [r5, r9, lsl #1]
+        smuad r6, r9, r6
+        subs lr, lr, #1
+        asr r6, r6, #14
+        mla r6, r7, r6, r8
+        asr r6, r6, #15
+        strh r6, [r2], #2"
+    };
+}
+
+/// [`gates::lstm`](super::gates::lstm)
+#[cfg(feature = "dsp")]
+pub fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShifts) {
+    let units = sums.len().min(cell.len()).min(m.len());
+    if units == 0 {
+        return;
+    }
+    // SAFETY: reads sums and c, and writes c' and m, for `units` units, which every slice has. All are aligned to their
+    // elements. The table is read from -512 to 512 elements about its middle, where it has them: indices are saturated to
+    // ten bits. r6, r7 and the stack pointer are restored.
+    unsafe {
+        asm!(
+            "push {{r6, r7}}",
+            "2:",
+            lstm_unit!(),
+            "bne 2b",
+            "pop {{r6, r7}}",
+            inout("r0") sums.as_ptr() => _,
+            inout("r1") cell.as_mut_ptr() => _,
+            inout("r2") m.as_mut_ptr() => _,
+            in("r3") shifts.candidate,
+            in("r4") shifts.lift,
+            in("r5") TANH_HALF.get(ZERO..).unwrap_or_default().as_ptr(),
+            out("r8") _,
+            out("r9") _,
+            in("r10") 0xffff << 5,
+            in("r11") (ONE + 1) << 12,
+            in("r12") 1 << 12,
+            inout("lr") units => _,
         );
     }
 }

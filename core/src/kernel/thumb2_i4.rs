@@ -76,7 +76,7 @@ const _: () = assert!(GROUP == 32);
 impl Kernel for PortableI4 {
     fn sum_two(rows: &[RowBlock], fine: &Part<'_, '_, Self>, coarse: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
         let coarse = Some((coarse.blocks, coarse.operand));
-        let Some(mut frame) = Frame::of_i4(rows, (fine.blocks, fine.operand), coarse, sums) else { return };
+        let Some(frame) = Frame::of_i4(rows, (fine.blocks, fine.operand), coarse, sums) else { return };
         let blocks = frame.blocks;
         // SAFETY: `Frame::of_i4` has checked that both parts have all words of the blocks, the factors after each group
         // included, that the operands have all pairs of a block, and that there are `rows` and places in `sums` for
@@ -88,7 +88,7 @@ impl Kernel for PortableI4 {
     }
 
     fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
-        let Some(mut frame) = Frame::of_i4(rows, (part.blocks, part.operand), None, sums) else { return };
+        let Some(frame) = Frame::of_i4(rows, (part.blocks, part.operand), None, sums) else { return };
         let blocks = frame.blocks;
         // SAFETY: as in `sum_two`.
         unsafe {
