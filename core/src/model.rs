@@ -182,6 +182,11 @@ impl<'a> Model<'a> {
         Nodes { records: self.records, shared: &self.shared, left: self.node_count }
     }
 
+    /// Number of nodes.
+    pub(crate) const fn node_count(&self) -> usize {
+        self.node_count as usize
+    }
+
     /// The nodes up to the last that has a state, which are those that a step without an output runs.
     #[doc(hidden)]
     pub fn stateful_nodes(&self) -> Nodes<'_, 'a> {

@@ -184,13 +184,22 @@ pub trait Crosses<E>: Copy {
     fn leave(slot: &[E], row: &mut [Self], scale: f32);
 }
 
+/// [`copy`] that takes no loop for a slot of a single value, such as a sample. The row may extend beyond the slot.
+#[inline(always)]
+fn cross<E: Copy>(to: &mut [E], from: &[E]) {
+    match (to, from) {
+        (&mut [ref mut to], &[value, ..]) | (&mut [ref mut to, ..], &[value]) => *to = value,
+        (to, from) => copy(to, from),
+    }
+}
+
 impl<E: Copy> Crosses<E> for E {
     fn enter(row: &[E], slot: &mut [E], _: f32) {
-        copy(slot, row);
+        cross(slot, row);
     }
 
     fn leave(slot: &[E], row: &mut [E], _: f32) {
-        copy(row, slot);
+        cross(row, slot);
     }
 }
 

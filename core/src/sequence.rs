@@ -192,8 +192,14 @@ impl Model<'_> {
         let resets = sequence.resets.and_then(|resets| resets.get(from..)).unwrap_or_default();
         // If every step has an output, only the last step needs to write it.
         let all = !sequence.last_only || self.schedule() != Schedule::Endless || self.has_buffer();
-        let mut written = 0;
-        for t in 0..len {
+        let (mut written, mut begin) = (0, 0);
+        if !sequence.last_only && resets.is_empty() {
+            let buffers = Buffers { scratch, inputs, from, outputs, to, wanted: true };
+            if P::advance_rows(self, state.words, buffers, len).ok_or(StepError::ImageChanged)? {
+                (written, begin) = (len, len);
+            }
+        }
+        for t in begin..len {
             if resets.get(t) == Some(&true) {
                 state.reset();
             }

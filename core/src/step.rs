@@ -241,6 +241,46 @@ pub(crate) fn advance<E: Number, P: Crosses<E>>(
     Some(output)
 }
 
+/// Number of nodes that [`advance_rows`] keeps.
+const KEPT: usize = 4;
+
+/// Runs `rows` steps of an endless model with few nodes, none of which buffers its steps. The nodes are decoded once for all
+/// rows. Every step has an output. Otherwise as [`advance`]. Returns `false` if this is not such a model; no step has run
+/// then.
+#[inline(never)]
+pub(crate) fn advance_rows<E: Number>(
+    model: &Model<'_>,
+    words: &mut [u32],
+    buffers: Buffers<'_, '_, '_, E>,
+    rows: usize,
+) -> Option<bool> {
+    let mut nodes = model.nodes();
+    let kept: [_; KEPT] = core::array::from_fn(|_| nodes.next());
+    let is_kept = nodes.is_empty() && kept.iter().flatten().count() == model.node_count();
+    let buffers_steps = kept.iter().flatten().any(|node| node.cell.is_buffered());
+    if model.schedule() != Schedule::Endless || !is_kept || buffers_steps {
+        return Some(false);
+    }
+    let Buffers { scratch, inputs, from, outputs, to, .. } = buffers;
+    let scratch: &mut [E] = bytemuck::cast_slice_mut(scratch);
+    let (slots, work) = scratch.split_at_mut_checked(model.slot_elements()).unwrap_or_default();
+    // An endless schedule has one state and no clock.
+    let (_, values) = words.split_first_mut()?;
+    let state: &mut [E] = bytemuck::cast_slice_mut(values);
+    for row in 0..rows {
+        enter(model, inputs, from + row, slots)?;
+        let (mut rest, mut pass) = (&mut *state, Pass::STEP);
+        for node in &kept {
+            let Some(node) = node else { break };
+            let (own, others) = rest.split_at_mut_checked(node.state_elements())?;
+            rest = others;
+            node::run(node, &mut pass, own, slots, work)??;
+        }
+        leave(model, slots, outputs, to + row)?;
+    }
+    Some(true)
+}
+
 /// Copies a row of each input into its slot, and pads the slot with zeros. `None` if there is no such slot.
 #[inline(always)]
 fn enter<E: Number, P: Crosses<E>>(model: &Model<'_>, inputs: &[&[P]], from: usize, slots: &mut [E]) -> Option<()> {

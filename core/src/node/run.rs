@@ -139,15 +139,19 @@ impl<'s, 'n, E: Element> Inputs<'s, 'n, E> {
 
     /// [`row`](Self::row) if there are several slots, or rows that are not aligned for kernels.
     fn gather(self, row: usize) -> &'s [E] {
-        let (mut at, mut index) = (0, 0);
-        while let Some((start, elements)) = self.node.slot(index) {
+        let mut at = 0;
+        for &slot in self.node.slots() {
+            let (start, elements) = Node::read_slot(slot);
             let (side, start) = self.side(start + row * elements);
             let from = side.get(start..start + elements).unwrap_or_default();
-            copy(self.gathered.get_mut(at..).unwrap_or_default(), from);
+            match (from, self.gathered.get_mut(at..).unwrap_or_default()) {
+                // Single values, such as those of an amplifier, take no loop.
+                (&[value], [to, ..]) => *to = value,
+                (from, to) => copy(to, from),
+            }
             at += elements;
-            index += 1;
         }
-        self.gathered.get_mut(at..).unwrap_or_default().fill(E::zeroed());
+        fill_up(self.gathered.get_mut(at..).unwrap_or_default());
         self.gathered
     }
 }

@@ -86,7 +86,7 @@ impl<'a> Node<'a> {
     }
 
     /// Tensor `index` and everything after it, as a slice of whole elements.
-    pub(super) fn whole<T: bytemuck::Pod>(&self, index: usize) -> &'a [T] {
+    pub(crate) fn whole<T: bytemuck::Pod>(&self, index: usize) -> &'a [T] {
         self.start_of(index).unwrap_or_default()
     }
 

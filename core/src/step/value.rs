@@ -1,6 +1,6 @@
 //! The number types at the ports of a model, and the pass that each of them takes.
 
-use super::{StepError, advance};
+use super::{StepError, advance, advance_rows};
 use crate::element::Observe;
 use crate::model::Model;
 use crate::node::Pass;
@@ -26,6 +26,17 @@ pub trait PortValue: bytemuck::Pod {
         pass: Pass,
         observe: Observe<'_>,
     ) -> Option<bool>;
+
+    /// Runs `rows` steps with an output each if the model is one that [`advance_rows`] accepts. Returns whether it is;
+    /// otherwise as [`advance`](Self::advance).
+    #[doc(hidden)]
+    #[expect(private_interfaces, reason = "only this crate runs passes")]
+    fn advance_rows(
+        model: &Model<'_>,
+        words: &mut [u32],
+        buffers: Buffers<'_, '_, '_, Self>,
+        rows: usize,
+    ) -> Option<bool>;
 }
 
 impl PortValue for f32 {
@@ -42,6 +53,19 @@ impl PortValue for f32 {
         observe: Observe<'_>,
     ) -> Option<bool> {
         model.engine().ok().and_then(|engine| engine(model, words, buffers, pass, observe))
+    }
+
+    #[expect(private_interfaces, reason = "only this crate runs passes")]
+    fn advance_rows(
+        model: &Model<'_>,
+        words: &mut [u32],
+        buffers: Buffers<'_, '_, '_, f32>,
+        rows: usize,
+    ) -> Option<bool> {
+        if model.numeric().is_integer() {
+            return Some(false);
+        }
+        advance_rows(model, words, buffers, rows)
     }
 }
 
@@ -62,5 +86,15 @@ impl PortValue for i16 {
         observe: Observe<'_>,
     ) -> Option<bool> {
         advance::<i16, i16>(model, words, buffers, pass, observe)
+    }
+
+    #[expect(private_interfaces, reason = "only this crate runs passes")]
+    fn advance_rows(
+        model: &Model<'_>,
+        words: &mut [u32],
+        buffers: Buffers<'_, '_, '_, i16>,
+        rows: usize,
+    ) -> Option<bool> {
+        advance_rows(model, words, buffers, rows)
     }
 }

@@ -10,6 +10,7 @@
 use super::{COLS, GROUPS};
 use crate::cell::integer::{CHUNK, NO_SUMS, Single};
 use crate::cell::prelude::*;
+use crate::curve::Curve;
 use crate::quant::saturate;
 
 const NUMBERS: &[NumberSpec] = &[NumberSpec::PREACT_BITS, NumberSpec::table_shift("table_shift")];
@@ -49,7 +50,9 @@ pub(crate) fn step_any<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
 #[inline(always)]
 fn step_with<K: Kernel, const ANY: bool>(node: &Node<'_>, io: Io<'_, i16>) {
     let Io { x, y, .. } = io;
-    let activation = node.curve(0, TABLE, TABLE_SHIFT);
+    // Most layers without a recurrence have the identity, which takes no search.
+    let is_plain = node.activations_are([Activation::Identity]) && !node.has(CURVE);
+    let activation = if is_plain { Curve::Identity } else { node.curve(0, TABLE, TABLE_SHIFT) };
     let bits = node.number(PREACT_BITS).unsigned_abs();
     let mut sums = NO_SUMS;
     let input = (x, node.input_size);

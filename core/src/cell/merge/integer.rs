@@ -19,6 +19,8 @@ use crate::cell::integer::CHUNK;
 use crate::cell::prelude::*;
 use crate::quant::{ONE, from_q15, rescaled, rescaled_product, saturate, whole};
 
+/// The options of a plain sum.
+const SUMS: u32 = 1 << ADD | 1 << AVERAGE;
 const MULTIPLIERS: usize = SPEC.tensor("multipliers");
 
 pub(super) const SPEC: IntegerSpec = IntegerSpec {
@@ -40,7 +42,14 @@ const QUANTIZATION: Quantization = Quantization {
 /// One step. `x` is `[parts · output]`, `y` is `[output]`.
 pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
     let Io { x, y, .. } = io;
-    let (x, multipliers) = (x.get(..node.input_size).unwrap_or_default(), node.words(MULTIPLIERS));
+    // There are as many parts as multipliers, so the length of the tensor is not needed.
+    let (x, multipliers) = (x.get(..node.input_size).unwrap_or_default(), node.whole(MULTIPLIERS));
+    // Single values, such as those of an amplifier, need no memory for sums.
+    if let ([y], 0) = (&mut *y, node.options & !SUMS) {
+        let sum = x.iter().zip(multipliers).fold(0, |sum: i32, (&x, &by)| sum.wrapping_add(rescaled(x, by)));
+        *y = saturate(whole(sum));
+        return;
+    }
     if node.has(BLEND) {
         return blend(x, multipliers, y);
     }
