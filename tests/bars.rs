@@ -39,6 +39,13 @@ const LONG_OF_SHORT_PARSE: f64 = 1.2;
 /// Maximum instructions of parsing a KiB of an image: 45 per byte. The checksum takes 6 to 10 of them; nibbles on a
 /// Cortex-M0+ take the most.
 const PARSE_PER_KIB: u64 = 45 * 1024;
+/// Maximum modelled cycles of a sample of a GuitarML amplifier with 12 units: a quarter of a Cortex-M7 at 480 MHz, at 48 kHz.
+const AMP_CYCLES: u64 = 480_000_000 / 48_000 / 4;
+/// The same in f32, which misses that bar: the recorded figure, rounded up, so that it cannot grow. The model has a floor of
+/// 3,900 cycles for its bits. The 624 products of the LSTM take a multiplication and a sum each, which are rounded apart, and
+/// half a cycle to load the weight: 1,560. Each of the 60 curves takes 21 float operations and a division of 16 cycles, and
+/// σ two more: 2,316.
+const AMP_CYCLES_IN_F32: u64 = 6_600;
 /// Code and tables of the integer LSTM on a Cortex-M4 in bytes, with engine, states and ports.
 const INTEGER_LSTM_BYTES: u64 = 5 * 1024;
 
@@ -100,6 +107,29 @@ fn beyond(all: &BTreeMap<Key, u64>) -> Vec<String> {
 fn recorded_instructions_hold_their_bars() {
     let beyond = beyond(&instructions(&record("icount.json")));
     assert!(beyond.is_empty(), "{}", beyond.join("\n"));
+}
+
+/// Modelled cycles of a sample of an amplifier on a Cortex-M7.
+fn amp_cycles(record: &Value, cell: &str, numeric: &str, layout: &str) -> u64 {
+    let figures = record["figures"].as_array().expect("there are figures");
+    let is = |of: &&Value| [&of["core"], &of["cell"], &of["numeric"], &of["layout"]] == ["m7", cell, numeric, layout];
+    let found: Vec<&Value> = figures.iter().filter(is).collect();
+    let [figure] = found[..] else { panic!("{cell} {numeric} {layout} has {} figures", found.len()) };
+    assert_eq!((figure["input"].as_u64(), figure["hidden"].as_u64()), (Some(1), Some(12)));
+    figure["modelled_cycles"].as_u64().expect("the cycles of a Cortex-M7 are modelled")
+}
+
+#[test]
+fn an_amplifier_of_12_units_takes_at_most_a_quarter_of_a_cortex_m7() {
+    let record = record("icount.json");
+    for (cell, numeric, layout, bar) in [
+        ("guitarml_lstm", "i8x16", "cortex-m4", AMP_CYCLES),
+        ("guitarml_lstm", "f32", "portable", AMP_CYCLES_IN_F32),
+        ("nam_lstm", "f32", "portable", AMP_CYCLES_IN_F32),
+    ] {
+        let cycles = amp_cycles(&record, cell, numeric, layout);
+        assert!(cycles <= bar, "{cell} in {numeric}: {cycles} cycles are more than {bar}");
+    }
 }
 
 /// The images whose parsing is beyond its bars.
