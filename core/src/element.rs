@@ -58,6 +58,9 @@ impl Element for i16 {
 /// Zeroes the padding of a slot. Makes no call for up to three elements, the padding of most slots.
 #[inline(always)]
 pub(crate) fn fill_up<E: Element>(padding: &mut [E]) {
+    if padding.is_empty() {
+        return;
+    }
     if padding.len() > 3 {
         return padding.fill(E::zeroed());
     }

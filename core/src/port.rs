@@ -184,10 +184,12 @@ pub trait Crosses<E>: Copy {
     fn leave(slot: &[E], row: &mut [Self], scale: f32);
 }
 
-/// [`copy`] that takes no loop for a slot of a single value, such as a sample. The row may extend beyond the slot.
+/// [`copy`] that takes no loop for a slot of a single value, such as a sample. The row may extend beyond the slot. With the
+/// vector extension a copy takes no loop either.
 #[inline(always)]
 fn cross<E: Copy>(to: &mut [E], from: &[E]) {
     match (to, from) {
+        (to, from) if cfg!(feature = "mve") => copy(to, from),
         (&mut [ref mut to], &[value, ..]) | (&mut [ref mut to, ..], &[value]) => *to = value,
         (to, from) => copy(to, from),
     }

@@ -27,7 +27,7 @@ pub trait PortValue: bytemuck::Pod {
         observe: Observe<'_>,
     ) -> Option<bool>;
 
-    /// Runs `rows` steps with an output each if the model is one that [`advance_rows`] accepts. Returns whether it is;
+    /// Runs `rows` steps with an output each if the model is one that `step::advance_rows` accepts. Returns whether it is;
     /// otherwise as [`advance`](Self::advance).
     #[doc(hidden)]
     #[expect(private_interfaces, reason = "only this crate runs passes")]
