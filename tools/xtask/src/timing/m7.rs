@@ -20,6 +20,7 @@
 //! so that the branches are known.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use super::{addresses, destination, registers};
@@ -390,13 +391,13 @@ pub fn cycles(blocks: &[Rc<[Instruction]>]) -> Result<(u64, u64), Failure> {
     // Blocks are shared, so each is decoded once.
     let mut decoded: HashMap<*const Instruction, Vec<Decoded>> = HashMap::new();
     for block in blocks {
-        if !decoded.contains_key(&block.as_ptr()) {
+        if let Entry::Vacant(place) = decoded.entry(block.as_ptr()) {
             let of = |instruction: &Instruction| {
                 Decoded::new(instruction).ok_or_else(|| {
                     format!("no cycles are known of `{} {}`", instruction.mnemonic, instruction.operands)
                 })
             };
-            decoded.insert(block.as_ptr(), block.iter().map(of).collect::<Result<_, _>>()?);
+            place.insert(block.iter().map(of).collect::<Result<_, _>>()?);
         }
     }
     let mut counts = (0, 0);
