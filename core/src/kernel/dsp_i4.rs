@@ -15,7 +15,7 @@ const GROUP_UNITS: usize = GROUP / 8;
 
 impl Kernel for CortexM4I4 {
     fn sum_two(rows: &[RowBlock], fine: &Part<'_, '_, Self>, coarse: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
-        rows.iter().for_each(|rows| sums.push(start(rows)));
+        sums.extend(rows.iter().map(start));
         let sums = sums.as_mut_slice();
         add(fine, sums);
         for (sums, rows) in sums.iter_mut().zip(rows) {
@@ -28,7 +28,7 @@ impl Kernel for CortexM4I4 {
     }
 
     fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
-        rows.iter().for_each(|rows| sums.push(start(rows)));
+        sums.extend(rows.iter().map(start));
         let sums = sums.as_mut_slice();
         add(part, sums);
         for (sums, rows) in sums.iter_mut().zip(rows) {

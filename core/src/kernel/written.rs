@@ -32,11 +32,23 @@ impl<'s> Written<'s> {
         }
     }
 
+    /// Writes the next sums, as many as there is room for.
+    #[cfg(all(target_arch = "arm", feature = "dsp"))]
+    #[inline(always)]
+    pub fn extend(&mut self, sums: impl Iterator<Item = [i32; 4]>) {
+        let mut written = 0;
+        for (place, sum) in self.places.get_mut(self.len..).unwrap_or_default().iter_mut().zip(sums) {
+            place.write(sum);
+            written += 1;
+        }
+        self.len += written;
+    }
+
     /// The sums that have been written.
     #[inline(always)]
     pub fn finish(self) -> &'s mut [[i32; 4]] {
         let written = self.places.get_mut(..self.len).unwrap_or_default();
-        // SAFETY: `push` counts a place once it has been written, and so do callers of `set_len`.
+        // SAFETY: `push` and `extend` count a place once it has been written, and so do callers of `set_len`.
         unsafe { written.assume_init_mut() }
     }
 
