@@ -36,9 +36,6 @@ const SHORT_GRU_ON_M4: f64 = 0.86;
 const NIBBLES_OF_BYTES: f64 = 1.3;
 /// The same for GRUs of 16 units, which miss that bar: the recorded ratios, rounded up, so that they cannot grow.
 const NIBBLES_OF_SHORT_GRUS: f64 = 1.4;
-/// The same for an LSTM with 16 units. Both took fewer instructions once its gates were in assembly, which are a greater share
-/// of a step in bytes.
-const NIBBLES_OF_SHORT_LSTMS: f64 = 1.32;
 /// Instructions of parsing a KiB of an image of 128 units, relative to a KiB of an image of 64 units, which has the same
 /// nodes and about a fourth of the bytes. A part that grows with the square of the length would give up to 4.
 const LONG_OF_SHORT_PARSE: f64 = 1.2;
@@ -105,11 +102,7 @@ fn beyond(all: &BTreeMap<Key, u64>) -> Vec<String> {
     }
     for units in SIZES {
         for cell in ["lstm", "gru", "gru_reset_after"] {
-            let bar = match (cell, units) {
-                ("lstm", 16) => NIBBLES_OF_SHORT_LSTMS,
-                (_, 16) => NIBBLES_OF_SHORT_GRUS,
-                _ => NIBBLES_OF_BYTES,
-            };
+            let bar = if cell != "lstm" && units == 16 { NIBBLES_OF_SHORT_GRUS } else { NIBBLES_OF_BYTES };
             let [nibbles, bytes] = ["i4x16", "i8x16"].map(|numeric| of("m4", numeric, "cortex-m4", cell, units) as f64);
             hold(format!("{cell} of {units} in i4x16 on m4"), nibbles / bytes, bar);
         }
