@@ -321,6 +321,11 @@ fn other_networks_and_settings_are_refused_by_name() {
     ] {
         refused(&json, reason);
     }
+    refused(&json!({"model_data": pedal["model_data"]}), r#"no weights: its field "state_dict" is absent"#);
+    refused(
+        &json!({"activation": "gated", "dilations": [1, 2]}),
+        r#"its fields "activation", "dilations" are no state dict"#,
+    );
     let mut more = pedal;
     more["cabinet"] = json!("4x12");
     refused(&more, r#"field "cabinet" beside model_data"#);

@@ -101,7 +101,8 @@ const QUANTIZATION: Quantization = Quantization {
     // A bias of -1e9 closes the update gate; the reset gate is unchanged.
     candidate: Some(Candidate { activation: Some(1), alone: &[Alone::Bias(Gate::Update, -1e9)] }),
     summed: Some(1 << RESET_AFTER | 1 << MASKED),
-    wide_sums: Some(1 << MASKED),
+    wide_sums: Some(1 << RESET_AFTER | 1 << MASKED),
+    multiplied: Some((1 << RESET_AFTER, Gate::New)),
     ..Quantization::MOVE
 };
 

@@ -268,7 +268,7 @@ const QUANTIZATION: Quantization = Quantization {
         ],
     }),
     summed: Some(1 << MASKED | 1 << PROJECTION | 1 << COUPLED),
-    wide_sums: Some(1 << MASKED | 1 << PROJECTION | 1 << COUPLED),
+    wide_sums: Some(1 << MASKED | 1 << PROJECTION | 1 << COUPLED | 1 << PEEPHOLE),
     numbers: Numbers::Memory,
     ..Quantization::MOVE
 };

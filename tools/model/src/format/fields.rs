@@ -10,6 +10,9 @@ use crate::{data::one_line, error::ImportError, error::Result};
 /// Fields that other programs write beside a model and that no layer reads.
 const REMARKS: [&str; 6] = ["author", "esr", "metadata", "model", "name", "samplerate"];
 
+/// Number of names in a list of fields.
+const LISTED: usize = 4;
+
 /// The names of a file's fields.
 #[derive(Deserialize)]
 pub(super) struct Fields(BTreeMap<String, IgnoredAny>);
@@ -17,6 +20,12 @@ pub(super) struct Fields(BTreeMap<String, IgnoredAny>);
 impl Fields {
     pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
+    }
+
+    /// The first names, for an error.
+    pub fn list(&self) -> String {
+        let names: Vec<String> = self.0.keys().take(LISTED).map(|name| format!("{:?}", one_line(name))).collect();
+        names.join(", ") + if self.0.len() > LISTED { ", and more" } else { "" }
     }
 
     /// Refuses fields that are neither `read` nor remarks.

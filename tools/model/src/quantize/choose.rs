@@ -2,6 +2,7 @@
 //! output nearer to that of `f32`.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use tidegate::internals::cell::{CellKind, UNIT_SCALES, WIDE};
 use tidegate::{Layout, Numeric};
@@ -9,11 +10,11 @@ use tidegate::{Layout, Numeric};
 use super::auto::{is_fixed, is_steep};
 use super::draw::{self, pseudorandom};
 use super::lstm::UNIT_MARGIN;
-use super::terms::may_have_fine_sums;
+use super::terms::fine_bits;
 use super::{RangeRule, RangeRules, Ranges, RangesError};
 use crate::backend::Engine;
 use crate::buffer::ImageBuffer;
-use crate::canonical::{Architecture, Canonical, Node};
+use crate::canonical::{Architecture, Canonical, Node, Schedule};
 use crate::pack::{pack, pack_with};
 use crate::runner;
 
@@ -30,7 +31,7 @@ const MARGINS: [Margin; 4] = [
     LEAST_MARGIN,
 ];
 /// A value that is clipped costs more than one that is rounded coarsely, so the least margin may cost most.
-const LEAST_MARGIN: Margin = Margin { factor: 2.0, cost: 2.0, enough: 52.0 };
+const LEAST_MARGIN: Margin = Margin { factor: 2.0, cost: 2.0, enough: 48.0 };
 /// Signal-to-noise ratio of the output, in decibels, from which finer sums and other grids are no longer tried.
 const ENOUGH_DB: f64 = 52.0;
 /// Factors of the grids of weights that are tried.
@@ -45,14 +46,19 @@ const DRAW_BELOW_DB: f64 = 50.0;
 /// errors of its rows average out.
 const MOST_DRAWS: usize = 150;
 const DRAWN_MACS: u64 = 200_000_000;
-/// Number of varied copies of the calibration data that draws are tried on, and the maximum difference of their values. An
-/// improvement that occurs in one copy only by chance then counts for less.
+/// Number of varied copies of the calibration data, and the maximum difference of their values. An improvement that occurs in
+/// one copy only by chance then counts for less.
 const VARIED: u64 = 3;
 const VARIATION: f64 = 0.1;
+/// The number of steps of the pieces that a varied copy takes from the calibration data, in another order. They bring a network
+/// into other states.
+const PIECES: RangeInclusive<usize> = 4..=32;
+/// The greatest number of multiply-accumulates of a trial on varied copies. Greater models try only draws on them.
+const VARIED_MACS: u64 = 10_000_000;
 /// Share of the mean squared error that is added to the squared error of each step before the logarithm.
 const LEAST_NOISE: f64 = 1e-3;
 /// Divisors of the range of an input that are tried, as powers of two.
-const NARROWER: std::ops::RangeInclusive<i32> = 1..=5;
+const NARROWER: RangeInclusive<i32> = 1..=5;
 
 /// Goal for the quality and the size of an image.
 #[derive(Clone, Debug, Default)]
@@ -133,17 +139,37 @@ impl<'a> Trials<'a> {
         self.macs.saturating_mul(steps as u64)
     }
 
-    /// The sequences, and copies of them whose values differ by up to [`VARIATION`].
+    /// The sequences, and copies of them whose values differ by up to [`VARIATION`]. The steps of a copy are in another order,
+    /// except in a model that starts anew for each window.
     fn varied(&self) -> Vec<Vec<Vec<f32>>> {
         let mut drawn = 0;
-        let mut varied = |value: &f32| {
+        let mut random = || {
             drawn += 1;
-            (f64::from(*value) * (1.0 + VARIATION * (2.0 * pseudorandom(drawn) - 1.0))) as f32
+            pseudorandom(drawn)
         };
+        let Architecture { inputs, schedule, .. } = &self.model.architecture;
+        let sizes: Vec<usize> = inputs.iter().map(|input| input.size.max(1)).collect();
         let owned = |inputs: &Vec<&[f32]>| inputs.iter().map(|input| input.to_vec()).collect();
         let mut all: Vec<Vec<Vec<f32>>> = self.sequences.iter().map(owned).collect();
         for inputs in (0..VARIED).flat_map(|_| &self.sequences) {
-            all.push(inputs.iter().map(|input| input.iter().map(&mut varied).collect()).collect());
+            let steps = inputs.iter().zip(&sizes).map(|(input, size)| input.len() / size).min().unwrap_or(0);
+            let (mut copy, mut done) = (vec![Vec::new(); inputs.len()], 0);
+            while done < steps {
+                let left = steps - done;
+                let (from, len) = match schedule {
+                    Schedule::Windows { .. } => (done, left),
+                    Schedule::Endless => {
+                        let len = (within(PIECES, random())).min(left);
+                        (within(0..=steps - len, random()), len)
+                    }
+                };
+                for ((copy, input), size) in copy.iter_mut().zip(inputs).zip(&sizes) {
+                    let vary = |value: &f32| (f64::from(*value) * (1.0 + VARIATION * (2.0 * random() - 1.0))) as f32;
+                    copy.extend(input[from * size..][..len * size].iter().map(vary));
+                }
+                done += len;
+            }
+            all.push(copy);
         }
         all
     }
@@ -172,6 +198,11 @@ impl<'a> Trials<'a> {
         let ratio = |noise: f64| if sum == 0.0 { MOST_SNR_DB } else { 10.0 * (signal / noise).log10() };
         Ok(Some(Outcome { snr_db: ratio(sum), typical_db: ratio(typical), bytes: bytes.len() }))
     }
+}
+
+/// The number in a range at this share of it, from 0 to 1.
+fn within(range: RangeInclusive<usize>, share: f64) -> usize {
+    range.start() + ((range.end() - range.start()) as f64 * share).round() as usize
 }
 
 /// The squared distance of two rows.
@@ -206,9 +237,12 @@ pub fn choose(
 ) -> Result<Ranges, RangesError> {
     ranges.add_wide(goal.wide.iter().cloned());
     let trials = Trials::new(model, numeric, sequences, tried)?;
+    let copies = trials.varied();
+    let varied = Trials::new(model, numeric, &copies, tried)?;
+    let trials = if varied.work() <= VARIED_MACS { &varied } else { &trials };
     // The caller reports why a model cannot be packed.
     let Ok(Some(best)) = trials.of(&ranges) else { return Ok(ranges) };
-    let mut search = Search { trials, rules, goal, ranges, best };
+    let mut search = Search { trials, varied: &varied, rules, goal, ranges, best };
     search.without_margins();
     search.nearest();
     search.unit_scales();
@@ -223,7 +257,9 @@ pub fn choose(
 
 /// The best ranges so far.
 struct Search<'a> {
-    trials: Trials<'a>,
+    trials: &'a Trials<'a>,
+    /// Trials on varied copies of the calibration data.
+    varied: &'a Trials<'a>,
     rules: &'a RangeRules,
     goal: &'a Goal,
     ranges: Ranges,
@@ -320,7 +356,7 @@ impl Search<'_> {
     /// Gives more fraction bits to sums that stay small.
     fn fine_sums(&mut self) {
         for node in &self.trials.model.architecture.nodes {
-            if self.best.snr_db < ENOUGH_DB && may_have_fine_sums(node) {
+            if self.best.snr_db < ENOUGH_DB && fine_bits(node, self.trials.model).is_some() {
                 let mut changed = self.ranges.clone();
                 changed.add_fine_sums([node.name.clone()]);
                 self.attempt(changed, self.best.snr_db + LEAST_GAIN);
@@ -344,13 +380,12 @@ impl Search<'_> {
     /// Draws other ways to round rows: of whole layers, then of single rows. In a small network the errors of a few weights
     /// decide on which side of a threshold a state falls, so that one rounding is many decibels better than another.
     fn draws(&mut self) {
-        let (model, numeric, tried) = (self.trials.model, self.trials.numeric, self.trials.tried);
+        let (model, trials) = (self.trials.model, self.varied);
         // Weights in two planes have no other roundings.
         let narrow = wide_layers(model).filter(|name| !self.ranges.is_wide(name));
         let layers = narrow.map(|name| (name, row_count(model, name))).filter(|&(_, rows)| rows > 0);
         let layers: Vec<(&str, usize)> = layers.collect();
-        let work = self.trials.work().saturating_mul(1 + VARIED).max(1);
-        let most = usize::try_from(DRAWN_MACS / work).map_or(MOST_DRAWS, |most| most.min(MOST_DRAWS));
+        let most = usize::try_from(DRAWN_MACS / trials.work().max(1)).map_or(MOST_DRAWS, |most| most.min(MOST_DRAWS));
         if self.best.snr_db >= DRAW_BELOW_DB || layers.is_empty() || most == 0 {
             return;
         }
@@ -360,8 +395,6 @@ impl Search<'_> {
         let single = (1..).flat_map(|round: usize| {
             rows().map(move |(name, row)| (name, row..row + 1, ((round + row) % draw::NUMBERS as usize) as u32))
         });
-        let sequences = self.trials.varied();
-        let Ok(trials) = Trials::new(model, numeric, &sequences, tried) else { return };
         let Ok(Some(mut best)) = trials.of(&self.ranges) else { return };
         // Half the weight is on the steps with the greatest errors, half on all steps alike.
         let score = |of: Outcome| (of.snr_db + of.typical_db) / 2.0;

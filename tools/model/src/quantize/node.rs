@@ -19,7 +19,7 @@ use tidegate::{Layout, Numeric};
 use super::candidate::{self, weighed_bits};
 use super::lstm::{LstmBits, UNIT_MARGIN, candidate_reach, epsilon, sum_bits};
 use super::ranges::RowScales;
-use super::terms::{Q15, activation, fraction_bits, has, may_have_fine_sums, most, param, quantization};
+use super::terms::{Q15, activation, fine_bits, fraction_bits, has, most, param, quantization};
 use super::{QuantizeError, Ranges, Scales};
 use crate::canonical::{Canonical, Node, image_rows};
 
@@ -213,8 +213,8 @@ impl Quantizer<'_> {
         let normalized = ["gate_norm", "joint_norm", "output_norm"].iter().any(|norm| has(self.node, norm));
         // A table over octaves is also fine enough for small arguments.
         let wants_fine = self.ranges.has_fine_sums(&self.node.name) || self.has_octaves();
-        let most =
-            if normalized || (may_have_fine_sums(self.node) && wants_fine) { *BITS.end() } else { PREACT_BITS as i32 };
+        let fine = fine_bits(self.node, self.model).filter(|_| wants_fine);
+        let most = if normalized { *BITS.end() } else { fine.unwrap_or(PREACT_BITS as i32) };
         let bits = self.table_bits(most - coarser).max(LEAST_BITS);
         for index in 0..self.integer.numbers.len() {
             self.numbers[index] = self.integer.numbers[index].least;

@@ -17,7 +17,7 @@ use super::candidate::{self, weighed_bits};
 use super::lstm::LstmBits;
 use super::matrix::matrix;
 use super::rows::{Operand, Part};
-use super::terms::{Q15, activation, from_range, has, magnitude, most, output, param, quantization, reads};
+use super::terms::{Q15, activation, from_range, has, magnitude, magnitudes, most, output, param, quantization, reads};
 use super::{QuantizeError, Ranges};
 use crate::canonical::{self, Canonical, Node};
 
@@ -242,18 +242,9 @@ fn most_candidate(node: &Node, gate: Gate, model: &Canonical, ranges: &Ranges, r
     if observed > 0.0 {
         return from_range(observed) * f64::from(MAX);
     }
-    let gates = CellKind::from_name(&node.cell).map_or::<&[Gate], _>(&[], |kind| kind.spec().gates);
-    let at = gates.iter().position(|of| *of == gate).unwrap_or(0);
-    let reaches = |name: &str, of: f64| -> Vec<f64> {
-        let Some(tensor) = model.tensors.get(&format!("{}.{name}", node.name)) else {
-            return vec![0.0; node.hidden_size];
-        };
-        let cols = tensor.shape.iter().skip(1).product::<usize>().max(1);
-        let rows = tensor.data.chunks(cols).skip(at * node.hidden_size).take(node.hidden_size);
-        rows.map(|row| row.iter().map(|weight| f64::from(weight.abs())).sum::<f64>() * of).collect()
-    };
     let parts = [("input_weights", read), ("recurrent_weights", carried), ("input_bias", 1.0), ("recurrent_bias", 1.0)];
-    let parts = parts.map(|(name, of)| reaches(name, of));
+    let parts =
+        parts.map(|(name, of)| magnitudes(node, gate, model, name).into_iter().map(|sum| sum * of).collect::<Vec<_>>());
     let unit = |unit: usize| parts.iter().filter_map(|part| part.get(unit)).sum::<f64>();
     let end = (0..node.hidden_size).map(unit).fold(0.0, f64::max) as f32;
     f64::from(magnitude(activation(node, 1), end))

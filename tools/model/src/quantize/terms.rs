@@ -3,6 +3,8 @@
 use tidegate::internals::{
     activation::Activation,
     cell::{CellKind, OutputScale, Quantization, Reads},
+    curve::{BITS, Curve, PREACT_BITS},
+    gate::Gate,
     quant::MAX,
 };
 
@@ -31,10 +33,36 @@ pub fn output(node: &Node) -> Option<OutputScale> {
     rules.iter().find(|(with, _)| *with == 0 || options & with != 0).map(|(_, scale)| *scale)
 }
 
-/// Whether the sums of a node may have more fraction bits without a limit to their range.
-pub fn may_have_fine_sums(node: &Node) -> bool {
+/// The greatest number of fraction bits of a node's sums, if it may exceed the usual one without a limit to their range.
+pub fn fine_bits(node: &Node, model: &Canonical) -> Option<i32> {
+    let rules = quantization(node)?;
     let options = CellKind::from_name(&node.cell).map_or(0, |kind| node.option_bits(kind.spec()));
-    quantization(node).and_then(|rules| rules.wide_sums).is_some_and(|known| options & !known == 0)
+    let most = match rules.multiplied {
+        Some((option, gate)) if options & option != 0 => multiplied_bits(node, gate, model)?,
+        _ => *BITS.end(),
+    };
+    (options & !rules.wide_sums? == 0 && most > PREACT_BITS as i32).then_some(most)
+}
+
+/// The greatest number of fraction bits with which the sums of a gate's rows over the previous output fit 17 bits. `None` if
+/// that output has no bound.
+fn multiplied_bits(node: &Node, gate: Gate, model: &Canonical) -> Option<i32> {
+    let is_bounded = Curve::of(activation(node, 1)).is_some_and(Curve::is_bounded);
+    let [weights, biases] = ["recurrent_weights", "recurrent_bias"].map(|name| magnitudes(node, gate, model, name));
+    let reach = weights.iter().zip(&biases).map(|(weights, bias)| weights + bias).fold(0.0, f64::max);
+    is_bounded.then(|| (16.0 - reach.log2()).floor().clamp(0.0, f64::from(*BITS.end())) as i32)
+}
+
+/// For each unit, the sum of the magnitudes of a tensor's row for a gate; zeros if the tensor is absent.
+pub fn magnitudes(node: &Node, gate: Gate, model: &Canonical, name: &str) -> Vec<f64> {
+    let Some(tensor) = model.tensors.get(&format!("{}.{name}", node.name)) else {
+        return vec![0.0; node.hidden_size];
+    };
+    let gates = CellKind::from_name(&node.cell).map_or::<&[Gate], _>(&[], |kind| kind.spec().gates);
+    let at = gates.iter().position(|of| *of == gate).unwrap_or(0);
+    let cols = tensor.shape.iter().skip(1).product::<usize>().max(1);
+    let rows = tensor.data.chunks(cols).skip(at * node.hidden_size).take(node.hidden_size);
+    rows.map(|row| row.iter().map(|weight| f64::from(weight.abs())).sum()).collect()
 }
 
 /// A parameter of a node; 0 if it is not set.
