@@ -118,7 +118,7 @@ fn measure_code(machine: &'static Machine, core: &mut Core) -> Result<(), Failur
     }
     let mut roots = BTreeMap::<String, BTreeSet<usize>>::new();
     let parts = [
-        ("floats", "f32", "11advance_f32", "10front_end6stream"),
+        ("floats", "f32", "11advance_f32", "9front_end6stream"),
         ("integers", "i16", "14step_ports_i16", "14integer_stream"),
     ];
     for (numbers, type_name, step, front_end) in parts {
