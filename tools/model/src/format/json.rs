@@ -19,11 +19,13 @@ pub(super) fn import(bytes: &[u8], name: &str, options: &Options) -> Result<Impo
             advice: "give the file of the weights, and this one with --arch",
         }),
         () if fields.has("architecture") => nam::import(bytes, &fields, name, options),
-        () if fields.has("model_data") && fields.has("state_dict") => guitarml::import(bytes, &fields, name, options),
-        () if fields.has("model_data") => Err(ImportError::Refused {
-            found: "it has GuitarML's settings, but no weights: its field \"state_dict\" is absent".into(),
-            advice: "give the file that training writes, such as model_best.json",
-        }),
+        () if fields.has("model_data") && !fields.has("state_dict") && !fields.has("layers") => {
+            Err(ImportError::Refused {
+                found: "it has GuitarML's settings, but no weights: its field \"state_dict\" is absent".into(),
+                advice: "give the file that training writes, such as model_best.json",
+            })
+        }
+        () if fields.has("model_data") => guitarml::import(bytes, &fields, name, options),
         () if fields.has("layers") => rtneural::import(bytes, &fields, name, options),
         () => {
             let InOrder(tensors) = parsed(bytes, "list of tensors").map_err(|error| ImportError::Refused {
