@@ -237,12 +237,13 @@ pub fn choose(
 ) -> Result<Ranges, RangesError> {
     ranges.add_wide(goal.wide.iter().cloned());
     let trials = Trials::new(model, numeric, sequences, tried)?;
-    let copies = trials.varied();
-    let varied = Trials::new(model, numeric, &copies, tried)?;
-    let trials = if varied.work() <= VARIED_MACS { &varied } else { &trials };
+    // Draws on more work than this are not tried, so that their reference is not needed.
+    let copies = if trials.work() <= DRAWN_MACS { Some(trials.varied()) } else { None };
+    let varied = copies.as_ref().map(|copies| Trials::new(model, numeric, copies, tried)).transpose()?;
+    let trials = varied.as_ref().filter(|varied| varied.work() <= VARIED_MACS).unwrap_or(&trials);
     // The caller reports why a model cannot be packed.
     let Ok(Some(best)) = trials.of(&ranges) else { return Ok(ranges) };
-    let mut search = Search { trials, varied: &varied, rules, goal, ranges, best };
+    let mut search = Search { trials, varied: varied.as_ref(), rules, goal, ranges, best };
     search.without_margins();
     search.nearest();
     search.unit_scales();
@@ -258,8 +259,8 @@ pub fn choose(
 /// The best ranges so far.
 struct Search<'a> {
     trials: &'a Trials<'a>,
-    /// Trials on varied copies of the calibration data.
-    varied: &'a Trials<'a>,
+    /// Trials on varied copies of the calibration data; `None` for a model that is too great for draws.
+    varied: Option<&'a Trials<'a>>,
     rules: &'a RangeRules,
     goal: &'a Goal,
     ranges: Ranges,
@@ -380,7 +381,7 @@ impl Search<'_> {
     /// Draws other ways to round rows: of whole layers, then of single rows. In a small network the errors of a few weights
     /// decide on which side of a threshold a state falls, so that one rounding is many decibels better than another.
     fn draws(&mut self) {
-        let (model, trials) = (self.trials.model, self.varied);
+        let (model, Some(trials)) = (self.trials.model, self.varied) else { return };
         // Weights in two planes have no other roundings.
         let narrow = wide_layers(model).filter(|name| !self.ranges.is_wide(name));
         let layers = narrow.map(|name| (name, row_count(model, name))).filter(|&(_, rows)| rows > 0);
