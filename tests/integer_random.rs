@@ -259,6 +259,38 @@ fn random_networks_stay_near_f32_with_rounded_weights() {
     score.hold(20);
 }
 
+#[test]
+fn a_gru_with_the_reset_after_has_fine_sums_where_its_weights_allow_them() {
+    // A single unit with small outputs: without fine sums it is 10 dB short of the rule.
+    let mut score = Score::default();
+    judge(23_000_775, &mut score);
+    assert!(score.counted == 1 && score.short.is_empty(), "{:?}", score.short);
+    let mut fractions = Vec::new();
+    for weights in [0.1, 0.5, 1.0, 3.0, 30.0] {
+        let units = 8;
+        let cell = (Variant::new(CellKind::Gru, &["reset_after"]), units);
+        let mut rng = Rng::new(units as u64);
+        let model = chain(&mut rng, 4, &[cell], Draw { weights, biases: true });
+        let input = rng.numbers(4 * STEPS, 1.0);
+        let mut ranges = Seen::measure(&model, [&[&input[..]][..]]).unwrap().ranges(&RangeRules::default(), &model);
+        ranges.add_fine_sums(["n0".to_owned()]);
+        let image = load::packed_with(Path::new("model"), &model, Numeric::I8x16, &ranges, Layout::Portable).unwrap();
+        let parsed = image.model().unwrap();
+        let node = parsed.nodes().next().unwrap();
+        let bits = node.integer_spec().unwrap().numbers.iter().position(|of| of.name == "preact_bits").unwrap();
+        let bits = node.number(bits);
+        // h is at most 1, and the rows of n are the last third.
+        let [rows, biases] =
+            ["recurrent_weights", "recurrent_bias"].map(|name| &model.tensors[&format!("n0.{name}")].data);
+        let row =
+            |row: usize| rows[row * units..][..units].iter().chain([&biases[row]]).map(|weight| weight.abs()).sum();
+        let reach: f32 = worst((2 * units..3 * units).map(row));
+        assert!(bits <= 12 || reach * 2.0_f32.powi(bits) <= 65_536.0, "{weights}: {bits} bits, reach {reach}");
+        fractions.push(bits);
+    }
+    assert!(fractions[0] == 15 && fractions[4] <= 12 && fractions.is_sorted_by(|a, b| a >= b), "{fractions:?}");
+}
+
 /// The factors of the inputs of golden cases; `None` for a factor from 1/10 to 10 of each column.
 const FACTORS: [Option<f32>; 4] = [Some(0.01), Some(1.0), Some(100.0), None];
 

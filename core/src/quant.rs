@@ -61,6 +61,9 @@ pub const fn whole(rescaled: i32) -> i32 {
     rescaled.wrapping_add(1 << (RESCALED_BITS - 1)) >> RESCALED_BITS
 }
 
+/// Bits of the magnitude of a sum before it is multiplied by a gate, so that the product fits 32 bits.
+pub const CARRIED_BITS: u32 = 16;
+
 /// Largest number of values of a [`Mean`].
 pub const MOST_OF_MEAN: usize = 1 << 13;
 

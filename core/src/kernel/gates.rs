@@ -4,7 +4,7 @@
 use crate::curve::Curves;
 #[cfg(not(any(target_arch = "riscv32", all(target_arch = "arm", feature = "dsp", not(feature = "mve")))))]
 use crate::curve::{PREACT_BITS, sigmoid, tanh};
-use crate::quant::from_q15;
+use crate::quant::{CARRIED_BITS, from_q15};
 
 /// The gates with σ and tanh, in the version for the target of the build.
 pub(crate) mod usual {
@@ -111,7 +111,7 @@ pub(crate) fn gru(curves: &impl Curves, sums: GruSums<'_>, hidden: &[i16], new: 
 }
 
 /// Maximum of a sum over h before it is multiplied by r.
-const MOST_CARRIED: i32 = (1 << 16) - 1;
+const MOST_CARRIED: i32 = (1 << CARRIED_BITS) - 1;
 
 /// Computes h' of the units of a GRU with the reset before the product, from the sums of n, z and h. h' also replaces
 /// h.

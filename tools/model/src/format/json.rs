@@ -28,9 +28,12 @@ pub(super) fn import(bytes: &[u8], name: &str, options: &Options) -> Result<Impo
         () if fields.has("model_data") => guitarml::import(bytes, &fields, name, options),
         () if fields.has("layers") => rtneural::import(bytes, &fields, name, options),
         () => {
-            let InOrder(tensors) = parsed(bytes, "list of tensors").map_err(|error| ImportError::Refused {
-                found: format!("its fields {} are no state dict: {error}", fields.list()),
-                advice: "give a file of RTNeural, GuitarML or Neural Amp Modeler, or a state dict",
+            let InOrder(tensors) = parsed(bytes, "state dict").map_err(|error| match error {
+                ImportError::Malformed { reason, .. } => ImportError::Refused {
+                    found: format!("its fields {} are no state dict: {reason}", fields.list()),
+                    advice: "give a file of RTNeural, GuitarML or Neural Amp Modeler, or a state dict",
+                },
+                other => other,
             })?;
             torch::import_tensors(tensors, name, options)
         }

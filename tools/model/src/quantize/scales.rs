@@ -17,7 +17,9 @@ use super::candidate::{self, weighed_bits};
 use super::lstm::LstmBits;
 use super::matrix::matrix;
 use super::rows::{Operand, Part};
-use super::terms::{Q15, activation, from_range, has, magnitude, magnitudes, most, output, param, quantization, reads};
+use super::terms::{
+    Q15, activation, from_range, has, magnitude, most, output, param, quantization, reads, row_magnitudes,
+};
 use super::{QuantizeError, Ranges};
 use crate::canonical::{self, Canonical, Node};
 
@@ -243,8 +245,8 @@ fn most_candidate(node: &Node, gate: Gate, model: &Canonical, ranges: &Ranges, r
         return from_range(observed) * f64::from(MAX);
     }
     let parts = [("input_weights", read), ("recurrent_weights", carried), ("input_bias", 1.0), ("recurrent_bias", 1.0)];
-    let parts =
-        parts.map(|(name, of)| magnitudes(node, gate, model, name).into_iter().map(|sum| sum * of).collect::<Vec<_>>());
+    let parts = parts
+        .map(|(name, of)| row_magnitudes(node, gate, model, name).into_iter().map(|sum| sum * of).collect::<Vec<_>>());
     let unit = |unit: usize| parts.iter().filter_map(|part| part.get(unit)).sum::<f64>();
     let end = (0..node.hidden_size).map(unit).fold(0.0, f64::max) as f32;
     f64::from(magnitude(activation(node, 1), end))

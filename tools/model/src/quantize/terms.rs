@@ -5,7 +5,7 @@ use tidegate::internals::{
     cell::{CellKind, OutputScale, Quantization, Reads},
     curve::{BITS, Curve, PREACT_BITS},
     gate::Gate,
-    quant::MAX,
+    quant::{CARRIED_BITS, MAX},
 };
 
 use crate::canonical::{Canonical, Node};
@@ -33,7 +33,8 @@ pub fn output(node: &Node) -> Option<OutputScale> {
     rules.iter().find(|(with, _)| *with == 0 || options & with != 0).map(|(_, scale)| *scale)
 }
 
-/// The greatest number of fraction bits of a node's sums, if it may exceed the usual one without a limit to their range.
+/// The greatest number of fraction bits with which the sums of a node keep their range. `None` if it is not greater than the
+/// usual number, [`PREACT_BITS`].
 pub fn fine_bits(node: &Node, model: &Canonical) -> Option<i32> {
     let rules = quantization(node)?;
     let options = CellKind::from_name(&node.cell).map_or(0, |kind| node.option_bits(kind.spec()));
@@ -44,17 +45,17 @@ pub fn fine_bits(node: &Node, model: &Canonical) -> Option<i32> {
     (options & !rules.wide_sums? == 0 && most > PREACT_BITS as i32).then_some(most)
 }
 
-/// The greatest number of fraction bits with which the sums of a gate's rows over the previous output fit 17 bits. `None` if
-/// that output has no bound.
+/// The greatest number of fraction bits with which the sums of a gate's rows over the previous output fit [`CARRIED_BITS`].
+/// `None` if that output has no bound.
 fn multiplied_bits(node: &Node, gate: Gate, model: &Canonical) -> Option<i32> {
     let is_bounded = Curve::of(activation(node, 1)).is_some_and(Curve::is_bounded);
-    let [weights, biases] = ["recurrent_weights", "recurrent_bias"].map(|name| magnitudes(node, gate, model, name));
+    let [weights, biases] = ["recurrent_weights", "recurrent_bias"].map(|name| row_magnitudes(node, gate, model, name));
     let reach = weights.iter().zip(&biases).map(|(weights, bias)| weights + bias).fold(0.0, f64::max);
-    is_bounded.then(|| (16.0 - reach.log2()).floor().clamp(0.0, f64::from(*BITS.end())) as i32)
+    is_bounded.then(|| (f64::from(CARRIED_BITS) - reach.log2()).floor().clamp(0.0, f64::from(*BITS.end())) as i32)
 }
 
 /// For each unit, the sum of the magnitudes of a tensor's row for a gate; zeros if the tensor is absent.
-pub fn magnitudes(node: &Node, gate: Gate, model: &Canonical, name: &str) -> Vec<f64> {
+pub fn row_magnitudes(node: &Node, gate: Gate, model: &Canonical, name: &str) -> Vec<f64> {
     let Some(tensor) = model.tensors.get(&format!("{}.{name}", node.name)) else {
         return vec![0.0; node.hidden_size];
     };
