@@ -44,10 +44,10 @@ impl Session<'_> {
         )?;
         self.room(&shape, false)?;
         // x - below is exactly 0 or less, or at least one step, which the gain makes 1.
-        let over = self.affine(&x.broadcast(&shape)?, |_| (1.0, -below))?;
+        let over = self.affine(&x.broadcast(&shape)?, &|_| (1.0, -below))?;
         let mut truth = self.activated(&over, Activation::HardSigmoid { alpha: 1.0 / step, beta: 0.0 })?;
         if op.starts_with("Less") {
-            truth = self.affine(&truth, |_| (-1.0, 1.0))?;
+            truth = self.affine(&truth, &|_| (-1.0, 1.0))?;
         }
         self.truth(truth)
     }
@@ -57,7 +57,7 @@ impl Session<'_> {
         self.attributes("")?;
         let truth = needed(inputs, 0)?;
         fail_if(!self.is_truth(&truth), "its operand is not a comparison")?;
-        let negated = self.affine(&truth, |_| (-1.0, 1.0))?;
+        let negated = self.affine(&truth, &|_| (-1.0, 1.0))?;
         self.truth(negated)
     }
 
@@ -87,7 +87,7 @@ impl Session<'_> {
     pub(super) fn selected(&mut self, on: &Value, yes: &Value, no: &Value) -> Result<Value, Stop> {
         let shape = both(&both(&on.shape, &yes.shape)?, &no.shape)?;
         self.room(&shape, false)?;
-        let off = self.affine(on, |_| (-1.0, 1.0))?;
+        let off = self.affine(on, &|_| (-1.0, 1.0))?;
         let [yes, no] = [(on, yes), (&off, no)].map(|(share, value)| {
             let share = share.broadcast(&shape)?;
             let value = value.broadcast(&shape)?;
@@ -99,7 +99,7 @@ impl Session<'_> {
                         numbers.iter().any(|number| !number.is_finite()),
                         "it selects a number that is not finite",
                     )?;
-                    self.affine(&share, |k| (numbers[k], 0.0))
+                    self.affine(&share, &|k| (numbers[k], 0.0))
                 }
             }
         });

@@ -140,9 +140,9 @@ impl Session<'_> {
                     self.merge("divide", &a, &b)
                 }
                 "Sub" => {
-                    let less = self.affine(&b.broadcast(&shape)?, |_| (-1.0, 0.0))?;
+                    let less = self.affine(&b.broadcast(&shape)?, &|_| (-1.0, 0.0))?;
                     let numbers = a.broadcast(&shape)?.known_floats()?;
-                    self.affine(&less, |k| (1.0, numbers[k]))
+                    self.affine(&less, &|k| (1.0, numbers[k]))
                 }
                 _ => Err("its first operand is a constant".into()),
             };
@@ -151,17 +151,17 @@ impl Session<'_> {
         if b.is_constant() {
             let numbers = b.known_floats()?;
             return match op {
-                "Add" => self.affine(&a, |k| (1.0, numbers[k])),
-                "Sub" => self.affine(&a, |k| (1.0, -numbers[k])),
-                "Mul" => self.affine(&a, |k| (numbers[k], 0.0)),
-                "Div" => self.affine(&a, |k| (1.0 / numbers[k], 0.0)),
+                "Add" => self.affine(&a, &|k| (1.0, numbers[k])),
+                "Sub" => self.affine(&a, &|k| (1.0, -numbers[k])),
+                "Mul" => self.affine(&a, &|k| (numbers[k], 0.0)),
+                "Div" => self.affine(&a, &|k| (1.0 / numbers[k], 0.0)),
                 "Max" if numbers.iter().all(|&value| value == 0.0) => self.activated(&a, Activation::Relu),
                 "Max" => self.at_least(&a, &numbers),
                 "Min" => {
-                    let less = self.affine(&a, |_| (-1.0, 0.0))?;
+                    let less = self.affine(&a, &|_| (-1.0, 0.0))?;
                     let numbers: Vec<f32> = numbers.iter().map(|number| -number).collect();
                     let most = self.at_least(&less, &numbers)?;
-                    self.affine(&most, |_| (-1.0, 0.0))
+                    self.affine(&most, &|_| (-1.0, 0.0))
                 }
                 "Pow" if numbers.iter().all(|&value| value == 1.0) => Ok(a),
                 "Pow" if numbers.iter().all(|&value| value == 0.5) => self.activated(&a, Activation::Sqrt),
@@ -176,12 +176,12 @@ impl Session<'_> {
             "Div" => self.merge("divide", &a, &b),
             "Max" => self.merge("maximum", &a, &b),
             "Min" => {
-                let (a, b) = (self.affine(&a, |_| (-1.0, 0.0))?, self.affine(&b, |_| (-1.0, 0.0))?);
+                let (a, b) = (self.affine(&a, &|_| (-1.0, 0.0))?, self.affine(&b, &|_| (-1.0, 0.0))?);
                 let most = self.merge("maximum", &a, &b)?;
-                self.affine(&most, |_| (-1.0, 0.0))
+                self.affine(&most, &|_| (-1.0, 0.0))
             }
             "Sub" => {
-                let less = self.affine(&b, |_| (-1.0, 0.0))?;
+                let less = self.affine(&b, &|_| (-1.0, 0.0))?;
                 self.merge("add", &a, &less)
             }
             _ => Err("both of its operands are computed".into()),
@@ -190,16 +190,16 @@ impl Session<'_> {
 
     /// max(x, least), as least + relu(x - least).
     fn at_least(&mut self, x: &Value, least: &[f32]) -> Result<Value, Stop> {
-        let above = self.affine(x, |k| (1.0, -least[k]))?;
+        let above = self.affine(x, &|k| (1.0, -least[k]))?;
         let above = self.activated(&above, Activation::Relu)?;
-        self.affine(&above, |k| (1.0, least[k]))
+        self.affine(&above, &|k| (1.0, least[k]))
     }
 
     /// |x|, as the greater of x and -x.
     pub(super) fn magnitude(&mut self, inputs: &[Option<Value>]) -> Result<Value, Stop> {
         self.attributes("")?;
         let x = needed(inputs, 0)?;
-        let less = self.affine(&x, |_| (-1.0, 0.0))?;
+        let less = self.affine(&x, &|_| (-1.0, 0.0))?;
         self.merge("maximum", &x, &less)
     }
 
@@ -221,9 +221,9 @@ impl Session<'_> {
             return self.activated(&x, Activation::LeakyRelu { alpha: first });
         }
         let above = self.activated(&x, Activation::Relu)?;
-        let below = self.affine(&x, |_| (-1.0, 0.0))?;
+        let below = self.affine(&x, &|_| (-1.0, 0.0))?;
         let below = self.activated(&below, Activation::Relu)?;
-        let below = self.affine(&below, |k| (-slopes[k], 0.0))?;
+        let below = self.affine(&below, &|k| (-slopes[k], 0.0))?;
         self.merge("add", &above, &below)
     }
 
@@ -252,9 +252,9 @@ impl Session<'_> {
                 if max >= f32::MAX {
                     return Ok(x);
                 }
-                let rest = self.affine(&x, |_| (-1.0, max))?;
+                let rest = self.affine(&x, &|_| (-1.0, max))?;
                 let rest = self.activated(&rest, Activation::Relu)?;
-                return self.affine(&rest, |_| (-1.0, max));
+                return self.affine(&rest, &|_| (-1.0, max));
             }
         };
         self.activated(&x, activation)
@@ -354,7 +354,7 @@ impl Session<'_> {
     }
 
     /// `gain · x + shift`, with both given for each position in the value.
-    pub(super) fn affine(&mut self, x: &Value, of: impl Fn(usize) -> Affine) -> Result<Value, Stop> {
+    pub(super) fn affine(&mut self, x: &Value, of: &dyn Fn(usize) -> Affine) -> Result<Value, Stop> {
         if (0..x.len()).all(|k| of(k) == (1.0, 0.0)) {
             return Ok(x.clone());
         }

@@ -283,7 +283,7 @@ impl Session<'_> {
             (0..channels).map(|c| f64::from(vectors[1][c]) - f64::from(vectors[2][c]) * gains[c]).collect();
         let after: usize = x.shape[2..].iter().product();
         let channel = |k: usize| k / after % channels;
-        self.affine(&x, |k| (gains[channel(k)] as f32, shifts[channel(k)] as f32))
+        self.affine(&x, &|k| (gains[channel(k)] as f32, shifts[channel(k)] as f32))
     }
 
     /// With `rms`, normalizes by the root mean square.
@@ -346,7 +346,7 @@ impl Session<'_> {
         let normal = over.iter().fold(normal, |normal, &k| normal.without_axis(k));
         let after: usize = others.iter().product();
         let channel = |k: usize| k / after % channels;
-        self.affine(&normal, |k| (vectors[0][channel(k)], vectors[1][channel(k)]))
+        self.affine(&normal, &|k| (vectors[0][channel(k)], vectors[1][channel(k)]))
     }
 
     fn reduce(&mut self, op: &str, inputs: &[Option<Value>]) -> Result<Value, Stop> {

@@ -12,7 +12,7 @@ use crate::format::{layer::Layer, refuse::fail_if};
 
 impl Session<'_> {
     /// `gain · x + shift`, with both given for each position in the value. Copies of a value stand beside each other.
-    pub(super) fn spread(&mut self, x: &Value, of: impl Fn(usize) -> Affine) -> Result<Value, Stop> {
+    pub(super) fn spread(&mut self, x: &Value, of: &dyn Fn(usize) -> Affine) -> Result<Value, Stop> {
         let time = self.steps_axis(x);
         let all: Vec<usize> = time.into_iter().chain(self.others(x, time, &[])).collect();
         let moved = x.transposed(&all)?;

@@ -138,6 +138,6 @@ impl Session<'_> {
         layer = layer.extent("in_channels", channels).over(&[all, one]);
         layer.output_size = channels;
         let pooled = self.layered(Layered::plain(layer), &operand)?.value(vec![channels]);
-        Ok(Some(if op == "ReduceSum" { self.affine(&pooled, |_| (count as f32, 0.0))? } else { pooled }))
+        Ok(Some(if op == "ReduceSum" { self.affine(&pooled, &|_| (count as f32, 0.0))? } else { pooled }))
     }
 }
