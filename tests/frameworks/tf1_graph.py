@@ -213,6 +213,41 @@ def static_bidirectional(x, s):
     return tf.stack(outputs, axis=1)
 
 
+@case
+def static_bidirectional_last(x, s):
+    """At the last step the backward cell has taken one step."""
+    outputs, _, _ = tf.nn.static_bidirectional_rnn(
+        lstm(s.units), gru(4), tf.unstack(x, axis=1), dtype=tf.float32)
+    return classify(outputs[-1])
+
+
+@case
+def static_bidirectional_first(x, s):
+    outputs, _, _ = tf.nn.static_bidirectional_rnn(
+        lstm(s.units), gru(4), tf.unstack(x, axis=1), dtype=tf.float32)
+    return classify(outputs[0])
+
+
+@case
+def static_residual_bidirectional(x, s):
+    """As in networks for the recognition of activities: layers in both directions, each behind products with all steps as
+    rows, and their sums."""
+    def products(rows, name):
+        weights = variable(name, int(rows[0].shape[1]), s.units)
+        return tf.split(tf.nn.relu(tf.matmul(tf.concat(rows, 0), weights)), s.steps, 0)
+
+    def both_ways(rows, name):
+        with tf.variable_scope(name):
+            forward, _ = tf.nn.static_rnn(lstm(s.units), products(rows, "fw"), dtype=tf.float32, scope="forward")
+            turned = products(rows, "bw")[::-1]
+            backward, _ = tf.nn.static_rnn(lstm(s.units), turned, dtype=tf.float32, scope="backward")
+        return [tf.concat(pair, 1) for pair in zip(forward, backward[::-1])]
+
+    first = both_ways(tf.split(tf.reshape(tf.transpose(x, [1, 0, 2]), [-1, s.features]), s.steps, 0), "one")
+    second = both_ways(first, "two")
+    return classify([a + b for a, b in zip(first, second)][-1])
+
+
 # Both directions.
 
 

@@ -77,14 +77,15 @@ pub(super) fn needs_window(arena: &mut Arena, outputs: &[Id]) -> bool {
             _ => {}
         }
         // The steps of an unrolled loop form a sequence; its inputs show whether it is reversed.
-        let unrolled = sequence::chain(arena, id).filter(|_| arena.shape(id).len() == 2);
-        let steps = match arena.expr(id) {
-            Expr::Stack(steps) if unrolled.is_none() => Some(steps.clone()),
-            _ => unrolled,
-        };
-        match steps {
-            Some(steps) => open.extend(sequence::of_steps(arena, &steps, 0)),
-            None => open.extend(arena.operands(id)),
+        let unrolled = if arena.shape(id).len() == 2 { sequence::unrolled(arena, id) } else { None };
+        match (unrolled, arena.expr(id)) {
+            (Some(Ok((_, At::Step(0)))), _) => return true,
+            (Some(unrolled), _) => open.extend(unrolled.map(|(sequence, _)| sequence)),
+            (None, Expr::Stack(steps)) => {
+                let steps = steps.clone();
+                open.extend(sequence::of_steps(arena, &steps, 0));
+            }
+            (None, _) => open.extend(arena.operands(id)),
         }
     }
     false

@@ -96,15 +96,15 @@ impl<'a, 'g> Lowering<'a, 'g> {
     fn layer(&mut self, id: Id, needed: Option<usize>) -> Lowered {
         let expr = self.graph.arena.expr(id).clone();
         let shape = self.graph.arena.shape(id).to_vec();
-        // The output of an unrolled cell at its last step.
+        // One step of the output of an unrolled cell.
         if shape.len() == 2
             && matches!(expr, Expr::Add(..) | Expr::Mul(..) | Expr::Linear(_) | Expr::Clip(..) | Expr::Unary(..))
-            && let Some(steps) = sequence::chain(&mut self.graph.arena, id)
+            && let Some(unrolled) = sequence::unrolled(&mut self.graph.arena, id)
         {
-            let sequence = self.of_steps(id, &steps)?;
-            let last = self.graph.arena.step(sequence, At::Last);
-            let last = self.blame(id, last)?;
-            return self.lower(last, None);
+            let (sequence, at) = self.blame(id, unrolled)?;
+            let step = self.graph.arena.step(sequence, at);
+            let step = self.blame(id, step)?;
+            return self.lower(step, None);
         }
         match expr {
             Expr::Input(node) => self.feed(id, node, &shape[if shape.len() > 2 { 2 } else { 1 }..], needed),

@@ -41,6 +41,12 @@ impl Evaluator<'_> {
             {
                 return Ok(vec![Value::Since(sequence)]);
             }
+            if on == 0 && rank == 2 {
+                // Flattened [time, batch] rows.
+                let sequence = self.stacked(&ids)?;
+                let swapped = self.arena.swap(sequence)?;
+                return Ok(vec![Value::Real(self.arena.rows(swapped)?)]);
+            }
             fail_if(on + 1 != rank, format_args!("its axis is {along}, but must be the features"))?;
             if constant && !ids.iter().any(|&id| matches!(self.arena.expr(id), Expr::Fill(_))) {
                 return self.joined_constants(&ids);
@@ -170,18 +176,23 @@ impl Evaluator<'_> {
     }
 
     pub(super) fn pack(&mut self, node: usize, parts: &[Id]) -> Outputs {
-        let &[first, ..] = parts else { return Err("it joins nothing".into()) };
-        let mut shape = self.arena.shape(first).to_vec();
-        fail_if(parts.iter().any(|&part| self.arena.shape(part) != shape), "its parts differ in shape")?;
-        fail_if(shape.len() < 2, "it joins values that are not steps")?;
-        let on = axis(&[self.graph.int(node, "axis", 0)?], shape.len() + 1)?;
-        shape.insert(1, parts.len() as Dim);
-        let stack = self.arena.make(Expr::Stack(parts.to_vec()), shape)?;
+        let stack = self.stacked(parts)?;
+        let on = axis(&[self.graph.int(node, "axis", 0)?], self.arena.shape(stack).len())?;
         match on {
             1 => Ok(vec![Value::Real(stack)]),
             0 => Ok(vec![Value::Real(self.arena.swap(stack)?)]),
             _ => Err(format!("its axis is {on}, but must be the time")),
         }
+    }
+
+    /// The sequence [batch, time, ...] of these steps.
+    fn stacked(&mut self, steps: &[Id]) -> Result<Id, String> {
+        let &[first, ..] = steps else { return Err("it joins nothing".into()) };
+        let mut shape = self.arena.shape(first).to_vec();
+        fail_if(steps.iter().any(|&step| self.arena.shape(step) != shape), "its parts differ in shape")?;
+        fail_if(shape.len() < 2, "it joins values that are not steps")?;
+        shape.insert(1, steps.len() as Dim);
+        self.arena.make(Expr::Stack(steps.to_vec()), shape)
     }
 
     pub(super) fn strided_slice(&mut self, node: usize, x: Id, bounds: [&[Dim]; 3]) -> Outputs {

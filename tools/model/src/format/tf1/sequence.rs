@@ -7,6 +7,7 @@ use crate::budget::FIXED;
 
 pub const MAX_DEPTH: usize = 100;
 const UNKNOWN: &str = "no known cell has this form";
+const ONE_END: &str = "a cell takes one step only, whose inputs are neither all at the first step nor all at the last";
 const MAX_CELLS: usize = 256;
 
 /// The sequence [batch, time, ...] of the values of `value` in the body of loop `frame`, over `turns` iterations.
@@ -147,6 +148,60 @@ fn folded(arena: &mut Arena, steps: &[Id]) -> Option<(Id, Option<Id>)> {
     let &[first, second, ..] = steps else { return None };
     let found = pattern::find(arena, second).filter(|found| found.hidden == first)?;
     Some((first_step::input(arena, &found, second)?, found.state.map(|[old, _]| old)))
+}
+
+/// The sequence of outputs of an unrolled cell, and the step of it that `output` is.
+///
+/// A cell that runs backward has taken one step at the end of its sequence. There the steps before it are those of the
+/// values that it reads.
+pub fn unrolled(arena: &mut Arena, output: Id) -> Option<Result<(Id, At), String>> {
+    let steps = chain(arena, output)?;
+    Some(match steps.len() {
+        1 => match lifted(arena, output, At::Last, 0) {
+            Ok(sequence) => Ok((sequence, At::Last)),
+            Err(reason) => {
+                lifted(arena, output, At::Step(0), 0).map(|sequence| (sequence, At::Step(0))).or(Err(reason))
+            }
+        },
+        _ => of_steps(arena, &steps, 0).map(|sequence| (sequence, At::Last)),
+    })
+}
+
+/// The sequence whose step `at`, the first or the last one, is `value`.
+fn lifted(arena: &mut Arena, value: Id, at: At, depth: usize) -> Result<Id, String> {
+    fail_if(depth == MAX_DEPTH, format_args!("the network is deeper than {MAX_DEPTH}, {FIXED}"))?;
+    arena.spend_steps(1)?;
+    if let Expr::Step(sequence, of) = *arena.expr(value) {
+        fail_if(of != at, ONE_END)?;
+        return Ok(sequence);
+    }
+    match chain(arena, value) {
+        Some(steps) if steps.len() == 1 => {
+            let found = pattern::find(arena, value).ok_or(UNKNOWN)?;
+            check_initial(arena, &found)?;
+            let x = lifted(arena, found.x, at, depth + 1)?;
+            if at != At::Last {
+                return rnn(arena, found.cell, x);
+            }
+            let turned = arena.reverse(x)?;
+            let sequence = rnn(arena, found.cell, turned)?;
+            arena.reverse(sequence)
+        }
+        Some(steps) => {
+            let sequence = of_steps(arena, &steps, depth + 1)?;
+            let backward =
+                matches!(*arena.expr(sequence), Expr::Rnn(_, x) if matches!(arena.expr(x), Expr::Reverse(_)));
+            fail_if(backward == (at == At::Last), ONE_END)?;
+            if backward { arena.reverse(sequence) } else { Ok(sequence) }
+        }
+        None => {
+            let operands = arena.operands(value);
+            fail_if(operands.is_empty() || !arena.is_stepwise(value), NO_FORM)?;
+            let lifted: Result<Vec<Id>, String> =
+                operands.into_iter().map(|operand| lifted(arena, operand, at, depth + 1)).collect();
+            arena.with_operands(value, &lifted?)
+        }
+    }
 }
 
 /// The outputs of an unrolled cell from its first step up to `last`.
