@@ -211,15 +211,16 @@ pub fn build_for(how: &[&str], programs: impl Iterator<Item = (&'static str, &'s
         let kernels = machine.map(|machine| machine.kernels).filter(|_| !plain).unwrap_or_default();
         commands.entry((target, kernels)).or_default().insert(name);
     }
-    for ((target, kernels), programs) in commands {
-        let mut build = cargo_in_workspace(&["build", "--locked", "--target", target, "--features", kernels]);
-        if programs.contains(UPDATE) {
-            build.args(["--features", UPDATE]);
-        }
-        build.args(how).args(programs.iter().flat_map(|program| ["--bin", program]));
-        shell::run(&format!("firmware for {target}"), build)?;
+    commands.iter().try_for_each(|(&(target, kernels), programs)| build_set(how, target, kernels, programs))
+}
+
+fn build_set(how: &[&str], target: &str, kernels: &str, programs: &BTreeSet<&str>) -> Result<(), Failure> {
+    let mut build = cargo_in_workspace(&["build", "--locked", "--target", target, "--features", kernels]);
+    if programs.contains(UPDATE) {
+        build.args(["--features", UPDATE]);
     }
-    Ok(())
+    build.args(how).args(programs.iter().flat_map(|program| ["--bin", program]));
+    shell::run(&format!("firmware for {target}"), build)
 }
 
 /// Builds a program for small size, with the relocations that [`Program`](crate::code::Program) reads.
@@ -236,9 +237,10 @@ pub fn debug() -> impl Iterator<Item = Firmware> {
     all().filter(|firmware| *firmware.machine == MPS2_AN386)
 }
 
-/// Builds the programs of [`debug`].
+/// Builds the programs of [`debug`], all with kernels, so that their crates are compiled once.
 pub fn build_debug() -> Result<(), Failure> {
-    build_for(DEBUG, debug().map(|firmware| (firmware.machine.target, firmware.name)))
+    let programs = debug().map(|firmware| firmware.name).collect();
+    build_set(DEBUG, MPS2_AN386.target, MPS2_AN386.kernels, &programs)
 }
 
 /// Writes the networks for `same_bits` and `icount` on the host, one folder for each layout. The first call does the work.
