@@ -299,6 +299,46 @@ fn missing_information_about_steps_is_asked_for() {
     assert_eq!(imported.notes, ["\"keep_prob\" has its default"]);
 }
 
+/// Only a convolution reads zeros around a value, and blocks of positions must be joined again.
+#[test]
+fn zeros_that_no_convolution_reads_are_refused() {
+    let padded = |zeros: [i32; 2], block: i32, crops: [i32; 2]| {
+        let mut graph = Graph::of_input(&[1, 8, 4]);
+        graph.ints("zeros", &[3, 2], &[0, 0, zeros[0], zeros[1], 0, 0]).node("padded", "Pad", &["x", "zeros"]);
+        graph.ints("block", &[1], &[block]).ints("none", &[1, 2], &[0, 0]).ints("crops", &[1, 2], &crops);
+        graph.node("split", "SpaceToBatchND", &["padded", "block", "none"]);
+        graph.ints("one", &[], &[1]).node("image", "ExpandDims", &["split", "one"]);
+        graph.floats("weights", &[1, 3, 4, 1], &[0.5; 12]);
+        let list = |list: &[i64]| Attr::List(graphdef::ListValue { i: list.to_vec() });
+        graph.node("conv", "Conv2D", &["image", "weights"]).with("padding", Attr::Bytes(b"VALID".to_vec()));
+        graph.with("strides", list(&[1, 1, 1, 1]));
+        graph.node("steps", "Squeeze", &["conv"]).with("squeeze_dims", list(&[1]));
+        graph.node("joined", "BatchToSpaceND", &["steps", "block", "crops"]);
+        graph
+    };
+    assert!(import_bytes(&padded([4, 0], 2, [0, 0]).bytes(), "x").is_ok());
+    for (what, zeros, block, crops, reason) in [
+        ("zeros beyond the kernel", [5, 0], 2, [0, 0], "it is padded by more than its kernel reaches"),
+        ("many zeros", [i32::MAX, i32::MAX], 2, [0, 0], "numbers from 0 to 65535"),
+        ("negative zeros", [-1, 0], 2, [0, 0], "numbers from 0 to 65535"),
+        ("a great block", [4, 0], i32::MAX, [0, 0], "its blocks must be sizes"),
+        ("no block", [4, 0], 0, [0, 0], "its blocks must be sizes"),
+        ("crops of the values", [4, 0], 2, [0, 1], "its crops are larger than the paddings"),
+    ] {
+        let line = refused_soon(what, &padded(zeros, block, crops));
+        assert!(line.contains(reason), "{what}: {line}");
+    }
+    for (op, input) in [("Tanh", "padded"), ("Tanh", "split"), ("Tanh", "conv")] {
+        let mut graph = padded([4, 0], 2, [0, 0]);
+        graph.node("end", op, &[input]);
+        let line = refused_soon(op, &graph);
+        assert!(line.contains("zeros around a value must be read by a convolution"), "{input}: {line}");
+    }
+    let mut graph = padded([4, 0], 2, [0, 0]);
+    graph.ints("blocks", &[1], &[3]).node("end", "BatchToSpaceND", &["steps", "blocks", "crops"]);
+    assert!(refused_soon("other blocks", &graph).contains("its blocks are not those of SpaceToBatchND"));
+}
+
 /// A `sequence_length` shorter than the sequence, and dropout that is active, change the result.
 #[test]
 fn sequences_that_end_early_and_active_dropout_are_refused() {

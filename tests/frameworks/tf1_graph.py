@@ -589,6 +589,33 @@ def pooled_over_time(x, s):
     return classify(tf.concat([tf.reduce_mean(outputs, 1), most], 1))
 
 
+def padded_conv(x, name, taps, units, dilation=1, stride=1, behind=0):
+    """A convolution that sees past steps only, unless there are zeros behind the steps."""
+    x = tf.pad(x, [[0, 0], [(taps - 1) * dilation - behind, behind], [0, 0]])
+    weights = variable(name, taps, int(x.shape[-1]), units)
+    return tf.nn.conv1d(x, weights, stride, "VALID", dilations=dilation)
+
+
+@case
+def causal_gated(x, s):
+    """As WaveNet: gated convolutions of past steps, with growing dilation, and sums."""
+    for k in range(3):
+        gate = tf.sigmoid(padded_conv(x, "gate_%d" % k, 2, s.units, 2**k))
+        x = tf.tanh(padded_conv(x, "value_%d" % k, 2, s.units, 2**k)) * gate
+    return tf.nn.conv1d(x, variable("out", 1, s.units, 3), 1, "SAME")
+
+
+@case
+def causal_strided(x, s):
+    return dynamic(lstm(s.units), padded_conv(x, "conv", 3, 5, stride=2))[0]
+
+
+@case
+def padded_both(x, s):
+    """Zeros in front of the steps and behind them."""
+    return padded_conv(x, "conv", 3, 5, behind=1) + variable("bias", 5)
+
+
 @case
 @unshaped
 def unshaped_dense(x, s):

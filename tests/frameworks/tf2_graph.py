@@ -54,6 +54,12 @@ of("bidirectional_open", lambda k, s: [k.layers.Bidirectional(k.layers.LSTM(s.un
 of("unrolled", lambda k, s: [k.layers.GRU(s.units, unroll=True), k.layers.Dense(2)])
 of("conv", lambda k, s: [k.layers.Conv1D(4, 2, activation="relu"), k.layers.BatchNormalization(),
                          k.layers.LSTM(s.units), k.layers.Dropout(0.3), k.layers.Dense(3, activation="softmax")])
+of("causal_conv", lambda k, s: [k.layers.Conv1D(4, 3, padding="causal", activation="relu"),
+                                k.layers.Conv1D(3, 2, padding="causal", dilation_rate=2), k.layers.GRU(s.units)])
+of("separable_conv", lambda k, s: [k.layers.SeparableConv1D(4, 3, padding="same"), k.layers.Dense(3)])
+of("dilated_image", lambda k, s: [k.layers.Reshape((s.steps, s.features, 1)),
+                                  k.layers.Conv2D(3, 2, dilation_rate=2, padding="same"),
+                                  k.layers.Reshape((s.steps, -1)), k.layers.LSTM(3)])
 of("dense_in_time", lambda k, s: [k.layers.Dense(5, activation="tanh"), k.layers.GRU(s.units, return_sequences=True),
                                   k.layers.Dense(2)])
 

@@ -2,7 +2,7 @@
 //! network must process a window of its sequence as a whole, any other can run step by step.
 
 use super::sequence;
-use super::symbol::{Arena, At, Dim, Expr, Id, Kernel};
+use super::symbol::{Arena, At, Dim, Expr, Id, Kernel, Padding};
 
 /// One axis of an image and of the kernel over it.
 #[derive(Clone, Copy)]
@@ -21,8 +21,12 @@ impl Along {
         let [taps, stride, dilation] = [kernel.taps[axis], kernel.strides[axis], kernel.dilations[axis]];
         let reach = (taps - 1) * dilation + 1;
         // Padding of TensorFlow's SAME; the smaller half is in front (tensorflow/core/framework/common_shape_fns.cc).
-        let missing = if kernel.same { ((output.max(1) - 1) * stride + reach).saturating_sub(input) } else { 0 };
-        Self { input, taps, stride, dilation, before: missing / 2, behind: missing - missing / 2, output }
+        let missing = ((output.max(1) - 1) * stride + reach).saturating_sub(input);
+        let [before, behind] = match kernel.padding {
+            Padding::Same => [missing / 2, missing - missing / 2],
+            Padding::Of(zeros) => zeros[axis],
+        };
+        Self { input, taps, stride, dilation, before, behind, output }
     }
 
     pub fn reach(&self) -> usize {

@@ -3,7 +3,7 @@
 use tidegate::internals::activation::Activation;
 
 use super::evaluate::{Evaluator, Outputs, Value, axes_of};
-use super::symbol::{Dim, Expr, Id, Over, fail_if};
+use super::symbol::{Dim, Expr, Id, Over, Padding, fail_if};
 use crate::format::graphdef::attr_value::Value as Attr;
 
 impl Evaluator<'_> {
@@ -94,8 +94,9 @@ impl Evaluator<'_> {
             }
             ("Pack", parts) => return self.pack(node, parts),
             ("Unpack", &[x]) => return self.unpack(node, x),
-            ("Conv2D", &[x, weights]) => return self.conv(node, x, weights, false),
-            ("DepthwiseConv2dNative", &[x, weights]) => return self.conv(node, x, weights, true),
+            ("Conv2D" | "DepthwiseConv2dNative", &[x, weights]) => {
+                return self.conv(node, x, weights, Padding::NONE, [1, 1]);
+            }
             ("MaxPool", &[x]) => return self.pool(node, x, Over::Max),
             ("AvgPool", &[x]) => return self.pool(node, x, Over::Average),
             ("FusedBatchNorm" | "FusedBatchNormV2" | "FusedBatchNormV3", &[x, gain, shift, mean, variance]) => {

@@ -5,8 +5,8 @@ use crate::format::graphdef::attr_value::Value as Attr;
 
 /// Attributes of every op: types, and the number of its inputs. The types of constants and inputs are checked where they
 /// are read; those of other nodes follow from them.
-const OF_TYPES: &str = "DstT Index N SrcT T Taxis Tdim Tidx Tindices Tlen Tmultiples Tparams Tperm Tshape U dtype \
-                        element_dtype index_type out_type shape_type";
+const OF_TYPES: &str = "DstT Index N SrcT T Taxis Tblock_shape Tcrops Tdim Tidx Tindices Tlen Tmultiples Tpaddings \
+                        Tparams Tperm Tshape U dtype element_dtype index_type out_type shape_type";
 
 /// The other attributes of an op, with spaces between their names.
 fn known(op: &str) -> &'static str {

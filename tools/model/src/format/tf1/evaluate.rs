@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::symbol::{Arena, Dim, Id, is_symbol};
+use super::symbol::{Arena, Dim, Id, Padded, is_symbol};
 use super::{exports, front_end::FrontEnd, graph::Graph, graph::Source};
 use crate::budget::FIXED;
 use crate::error::{ImportError, Result};
@@ -58,6 +58,9 @@ pub(super) enum Value {
         is_scalar: bool,
         data: Vec<Dim>,
     },
+    /// A matrix of integers with two columns.
+    Paddings(Vec<[Dim; 2]>),
+    Padded(Box<Padded>),
     /// `0..n` for an unknown number of steps.
     Range(Dim),
     /// A time-major sequence with a step of zeros in front.

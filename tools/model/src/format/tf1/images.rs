@@ -1,16 +1,16 @@
 //! Convolutions and pooling, over images or along time.
 
 use super::evaluate::{Evaluator, Outputs, Value};
-use super::symbol::{Dim, Expr, Id, Kernel, Over, fail_if, is_symbol};
+use super::symbol::{Dim, Expr, Id, Kernel, Over, Padding, fail_if, is_symbol};
 
 impl Evaluator<'_> {
-    pub(super) fn kernel(&self, node: usize) -> Result<([usize; 2], [usize; 2], bool), String> {
+    pub(super) fn kernel(&self, node: usize) -> Result<([usize; 2], [usize; 2], Padding), String> {
         self.graph.channels_last(node)?;
         let strides = self.graph.sizes(node, "strides")?.ok_or("it has no strides")?;
         let dilations = self.graph.sizes(node, "dilations")?.unwrap_or([1, 1]);
         match self.graph.text(node, "padding", "")? {
-            "VALID" => Ok((strides, dilations, false)),
-            "SAME" => Ok((strides, dilations, true)),
+            "VALID" => Ok((strides, dilations, Padding::NONE)),
+            "SAME" => Ok((strides, dilations, Padding::Same)),
             other => Err(format!("its padding is {other:.20?}, but must be VALID or SAME")),
         }
     }
@@ -25,10 +25,17 @@ impl Evaluator<'_> {
             }
             let reach = (kernel.taps[axis] - 1) * kernel.dilations[axis] + 1;
             let size = size as usize;
-            let positions = match kernel.same {
-                true => size.div_ceil(kernel.strides[axis]),
-                false if size >= reach => (size - reach) / kernel.strides[axis] + 1,
-                false => return Err("its kernel is larger than its image".into()),
+            let positions = match kernel.padding {
+                Padding::Same => size.div_ceil(kernel.strides[axis]),
+                Padding::Of(zeros) => {
+                    let size = size.saturating_add(zeros[axis].iter().sum());
+                    fail_if(
+                        zeros[axis].iter().any(|&zeros| zeros >= reach),
+                        "it is padded by more than its kernel reaches",
+                    )?;
+                    fail_if(size < reach, "its kernel is larger than its image")?;
+                    (size - reach) / kernel.strides[axis] + 1
+                }
             };
             Ok(positions as Dim)
         };
@@ -36,9 +43,19 @@ impl Evaluator<'_> {
         Ok(vec![Value::Real(self.arena.make(Expr::Kernel(x, kernel, over), shape)?)])
     }
 
-    /// A convolution, or one of each channel on its own.
-    pub(super) fn conv(&mut self, node: usize, x: Id, weights: Id, depthwise: bool) -> Outputs {
-        let (strides, dilations, same) = self.kernel(node)?;
+    /// A convolution, or one of each channel on its own. With `zeros` or a dilation of its input, it has none of its own.
+    pub(super) fn conv(&mut self, node: usize, x: Id, weights: Id, zeros: Padding, dilations: [usize; 2]) -> Outputs {
+        let (strides, own_dilations, own_padding) = self.kernel(node)?;
+        let is_plain = zeros == Padding::NONE && dilations == [1, 1];
+        fail_if(
+            !is_plain && own_padding != Padding::NONE,
+            "its input is padded already, so its padding must be VALID",
+        )?;
+        let is_split = dilations != [1, 1];
+        fail_if(is_split && own_dilations != [1, 1], "its input is split already, so its dilations must be 1")?;
+        fail_if(is_split && strides != [1, 1], "its input is split, so its strides must be 1")?;
+        let padding = if is_plain { own_padding } else { zeros };
+        let dilations = if is_split { dilations } else { own_dilations };
         let weights = self.arena.tensor(weights)?;
         let [height, width, channels, filters] = *self.arena.tensors[weights].shape else {
             return Err("its weights must be [height, width, channels, filters]".into());
@@ -46,17 +63,17 @@ impl Evaluator<'_> {
         let (width_of_x, empty) = (self.arena.width(x), [height, width, channels, filters].contains(&0));
         let what = format_args!("its weights see {channels} channels of {width_of_x}");
         fail_if(empty || channels != width_of_x, what)?;
-        let kernel = Kernel { taps: [height, width], strides, dilations, same };
-        match depthwise {
+        let kernel = Kernel { taps: [height, width], strides, dilations, padding };
+        match self.graph.nodes[node].def.op != "Conv2D" {
             false => self.over(x, kernel, Over::Conv { weights }, filters as Dim),
             true => self.over(x, kernel, Over::Depthwise { weights }, channels.saturating_mul(filters) as Dim),
         }
     }
 
     pub(super) fn pool(&mut self, node: usize, x: Id, over: Over) -> Outputs {
-        let (strides, dilations, same) = self.kernel(node)?;
+        let (strides, dilations, padding) = self.kernel(node)?;
         let taps = self.graph.sizes(node, "ksize")?.ok_or("it has no ksize")?;
         let channels = self.arena.width(x) as Dim;
-        self.over(x, Kernel { taps, strides, dilations, same }, over, channels)
+        self.over(x, Kernel { taps, strides, dilations, padding }, over, channels)
     }
 }

@@ -37,6 +37,7 @@ mod moments;
 mod moves;
 mod normal;
 mod operations;
+mod padded;
 mod pattern;
 mod phased_lstm;
 mod rearrange;

@@ -19,6 +19,9 @@ impl Evaluator<'_> {
                 self.random(op, [*low, *high], *x)
             }
             _ if inputs.iter().any(|input| matches!(input, Value::Moment(_))) => self.moment(node, op, &inputs),
+            _ if matches!(op, "Pad" | "SpaceToBatchND") || matches!(inputs.first(), Some(Value::Padded(_))) => {
+                self.padded(node, op, &inputs)
+            }
             _ if op.starts_with("TensorList") => self.list(node, op, &inputs),
             ("Enter" | "NextIteration" | "LoopCond", [x]) => {
                 if op == "Enter" {

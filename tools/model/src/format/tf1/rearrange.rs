@@ -1,7 +1,7 @@
 //! Ops that split and join values.
 
 use super::evaluate::{Evaluator, MAX_INTS, MAX_PARTS, Moment, Outputs, Value, axes_of, axis, reals};
-use super::symbol::{Dim, Expr, Id, Kernel, Over, fail_if, is_symbol};
+use super::symbol::{Dim, Expr, Id, Kernel, Over, Padding, fail_if, is_symbol};
 use crate::canonical::Tensor;
 
 impl Evaluator<'_> {
@@ -294,7 +294,7 @@ impl Evaluator<'_> {
         match (&*shape, &*axes) {
             (&[batch, height, width, channels], [1, 2]) if !is_symbol(height) && !is_symbol(width) => {
                 let taps = [height as usize, width as usize];
-                let kernel = Kernel { taps, strides: [1, 1], dilations: [1, 1], same: false };
+                let kernel = Kernel { taps, strides: [1, 1], dilations: [1, 1], padding: Padding::NONE };
                 let pooled = self.arena.make(Expr::Kernel(x, kernel, over), vec![batch, 1, 1, channels])?;
                 let shape: &[Dim] = if keep { &[batch, 1, 1, channels] } else { &[batch, channels] };
                 Ok(vec![Value::Real(self.arena.reshape(pooled, shape)?)])
@@ -316,7 +316,7 @@ impl Evaluator<'_> {
         fail_if(is_symbol(steps), "it goes over all steps, whose number is not known: give it with --window N")?;
         let image = self.arena.reshape(sequence, &[batch, 1, steps, channels])?;
         let taps = [1, usize::try_from(steps).unwrap_or(0)];
-        let kernel = Kernel { taps, strides: [1, 1], dilations: [1, 1], same: false };
+        let kernel = Kernel { taps, strides: [1, 1], dilations: [1, 1], padding: Padding::NONE };
         let pooled = self.arena.make(Expr::Kernel(image, kernel, over), vec![batch, 1, 1, channels])?;
         self.arena.reshape(pooled, &[batch, channels])
     }

@@ -104,8 +104,35 @@ pub struct Kernel {
     pub taps: [usize; 2],
     pub strides: [usize; 2],
     pub dilations: [usize; 2],
-    /// Whether the input is padded as by TensorFlow's SAME; otherwise it is not padded.
-    pub same: bool,
+    pub padding: Padding,
+}
+
+/// The zeros around the input of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Padding {
+    /// As by TensorFlow's SAME.
+    Same,
+    /// The number of zeros before and behind the input, along each axis.
+    Of([[usize; 2]; 2]),
+}
+
+impl Padding {
+    /// TensorFlow's VALID.
+    pub const NONE: Self = Self::Of([[0; 2]; 2]);
+}
+
+/// A value with zeros around it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Padded {
+    pub x: Id,
+    /// The number of zeros before and behind each axis.
+    pub zeros: Vec<[usize; 2]>,
+    /// The blocks of SpaceToBatchND along each axis.
+    pub blocks: Vec<usize>,
+    /// A convolution over the blocks: its node and its weights.
+    pub conv: Option<(usize, Id)>,
+    /// An axis that was removed from the convolution's output.
+    pub removed: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
