@@ -78,6 +78,7 @@ fn layers_that_are_taken_apart_are_within_1e_6_of_the_interpreter() {
         "float_while",
         "float_unrolled",
         "float_words",
+        "float_gated",
         "float_ports",
         "float_pools",
         "float_layer_norm",
@@ -127,6 +128,11 @@ fn layers_that_are_taken_apart_become_cells() {
         ("float_while_conv_both_ways", "window conv lstm lstm identity dense"),
         ("float_while_conv_norm", "window conv layer_norm activation gru dense"),
         ("float_while_repeat", "lstm repeat gru dense"),
+        (
+            "float_gated_same",
+            "window conv scale activation conv scale activation merge dense merge \
+             conv scale activation conv scale activation merge dense merge gru dense",
+        ),
         ("float_while_tags", "window gru gru identity dense softmax"),
         ("float_while_log", "merge scale activation lstm dense"),
         ("float_while_hard_of_keras_2", "lstm dense"),

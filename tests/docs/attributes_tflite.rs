@@ -106,7 +106,19 @@ fn every_option_of_tflite_s_operators_is_honoured_harmless_or_refused() {
     table.insert("SQUEEZE".to_owned(), squeeze(files[&reshape.expect("there is a case of RESHAPE").file].clone()));
     // The schema has no options for these; `import_tflite.rs` and `import_tflite_cells.rs` compare the samples that
     // have them with the interpreter.
-    for name in ["DEQUANTIZE", "EXPAND_DIMS", "LOG", "PAD", "QUANTIZE", "REVERSE_V2", "SQUARE", "TILE", "TRANSPOSE"] {
+    for name in [
+        "BATCH_TO_SPACE_ND",
+        "DEQUANTIZE",
+        "EXPAND_DIMS",
+        "LOG",
+        "PAD",
+        "QUANTIZE",
+        "REVERSE_V2",
+        "SPACE_TO_BATCH_ND",
+        "SQUARE",
+        "TILE",
+        "TRANSPOSE",
+    ] {
         table.insert(name.to_owned(), BTreeMap::new());
     }
     println!("{} cases, {} operators accepted", record.cases.len(), accepted.len());

@@ -221,6 +221,19 @@ def beside_conv(rng):
     return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 6, 3)).astype("f4")
 
 
+def gated(rng, padding="causal", dilation=2, steps=7, depthwise=False, sequences=True):
+    """Two dilated convolutions of the same steps, as in WaveNet, between which the converter splits the steps."""
+    x = inputs = keras.Input((steps, 4), batch_size=1)
+    sizes = dict(kernel_size=2, padding=padding, dilation_rate=dilation)
+    for _ in range(2):
+        both = [L.DepthwiseConv1D(**sizes) if depthwise else L.Conv1D(4, **sizes) for _ in range(2)]
+        gate = L.Activation("sigmoid")(both[0](x))
+        x = L.Add()([x, L.Dense(4)(L.Multiply()([gate, L.Activation("tanh")(both[1](x))]))])
+    x = L.Dense(2)(L.GRU(3, return_sequences=sequences)(x))
+    model = drawn(rng, keras.Model(inputs, x))
+    return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, steps, 4)).astype("f4")
+
+
 def residual(rng, blocks=30):
     """Layers around which each step is added, so that the ways to an output double with each, and the last step."""
     x = inputs = keras.Input((4, 3), batch_size=1)
@@ -320,6 +333,8 @@ SAMPLE = [
     ("float_while_beside_conv", beside_conv, {}),
     ("float_while_hard_of_keras_2", legacy, dict(layers=lambda k: [
         k.LSTM(4, recurrent_activation="hard_sigmoid", return_sequences=True), k.Dense(2)])),
+    ("float_gated_causal", gated, {}),
+    ("float_gated_same", gated, dict(padding="same", dilation=3)),
 ]
 
 # Kinds that `check` makes in addition.
@@ -332,6 +347,9 @@ OTHERS = [
     ("float_ports_frame", dtln, dict(half=2)),
     ("float_unrolled_rnn", loops, dict(layers=recurrent(L.SimpleRNN, L.SimpleRNN, unroll=True))),
     ("float_unrolled_long", loops, dict(layers=recurrent(L.GRU, sequences=False, unroll=True), steps=40)),
+    ("float_gated_even", gated, dict(steps=8)),
+    ("float_gated_in_front", gated, dict(padding="same", sequences=False)),
+    ("float_gated_depthwise", gated, dict(padding="same", depthwise=True)),
     ("float_unrolled_mixed", loops, dict(layers=mixed)),
     ("float_unrolled_bidirectional_stack", loops, dict(layers=lambda: [
         L.Bidirectional(L.GRU(3, return_sequences=True, unroll=True)), L.Bidirectional(L.LSTM(4, unroll=True)), L.Dense(2)])),

@@ -7,6 +7,7 @@
 //! holds the parameters of the integer arithmetic.
 
 mod algebra;
+mod blocks;
 mod cells;
 mod conv;
 mod cut;

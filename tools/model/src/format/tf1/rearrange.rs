@@ -41,7 +41,8 @@ impl Evaluator<'_> {
             {
                 return Ok(vec![Value::Since(sequence)]);
             }
-            if on == 0 && rank == 2 {
+            let alike = ids.iter().all(|&id| self.arena.shape(id) == self.arena.shape(ids[0]));
+            if on == 0 && rank == 2 && alike {
                 // Flattened [time, batch] rows.
                 let sequence = self.stacked(&ids)?;
                 let swapped = self.arena.swap(sequence)?;

@@ -2,6 +2,7 @@
 
 use tidegate::internals::cell::CellKind;
 
+use super::blocks::Blocked;
 use super::lower::{Along, Reader, Refused, Trouble, Value};
 use super::rows::{Filters, Precision, Rows};
 use super::schema::Operator;
@@ -49,9 +50,18 @@ impl Reader<'_> {
         };
         let stride_width = number("stride_w")?;
         let stride_height = number("stride_h")?;
-        let dilation_width = number("dilation_w_factor")?;
-        let dilation_height = number("dilation_h_factor")?;
-        let around = self.port(operator, 0).and_then(|input| self.padded.get(&input)).copied().unwrap_or_default();
+        let mut dilation_width = number("dilation_w_factor")?;
+        let mut dilation_height = number("dilation_h_factor")?;
+        let mut around = self.port(operator, 0).and_then(|input| self.padded.get(&input)).copied().unwrap_or_default();
+        let blocked = self.blocked(operator);
+        if let Some(of) = &blocked {
+            let is_plain = [stride_width, stride_height, dilation_width, dilation_height] == [1; 4] && padding != SAME;
+            fail_if(
+                !is_plain || of.convolved,
+                "it reads blocks with padding, a stride or a dilation, or convolved blocks",
+            )?;
+            (dilation_height, dilation_width, around) = (of.blocks[1], of.blocks[2], [of.around[1], of.around[2]]);
+        }
         let placed = |length, kernel, stride, dilation, [before, after]: Around| {
             let axis = Axis { length, kernel, stride, dilation };
             let placed = if padding == SAME { axis.same() } else { axis.padded(before, after) };
@@ -61,7 +71,13 @@ impl Reader<'_> {
         let cols = placed(width, kernel_width, stride_width, dilation_width, around[1])?;
         let positions = [rows.1.positions, cols.1.positions];
         let shape = vec![1, positions[0], positions[1], filters];
-        self.has_shape(operator, &shape)?;
+        match blocked {
+            None => self.has_shape(operator, &shape)?,
+            Some(of) => {
+                let output = operator.outputs.first().copied().flatten().ok_or("it has no output")?;
+                self.in_blocks(output, Blocked { convolved: true, ..of })?;
+            }
+        }
         let size = positions[0].checked_mul(positions[1]).and_then(|positions| positions.checked_mul(filters));
         let (kind, last) = match depthwise {
             true => (CellKind::DepthwiseConv, ("multiplier", filters / channels)),

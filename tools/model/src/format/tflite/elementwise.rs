@@ -72,8 +72,9 @@ impl Reader<'_> {
         let [a, b] = of_one_rank(self.value(operator, 0)?, self.value(operator, 1)?);
         let a = self.repeated(a, &b);
         let b = self.repeated(b, &a);
-        let differ = a.shape != b.shape || a.along != b.along;
-        fail_if(differ, format_args!("its inputs are {:?} and {:?}", a.shape, b.shape))?;
+        fail_if(a.shape != b.shape, format_args!("its inputs are {:?} and {:?}", a.shape, b.shape))?;
+        // Steps beside a whole window are those of this window.
+        let [a, b] = if a.along == b.along { [a, b] } else { [self.flat(a), self.flat(b)] };
         let counted = match (a.counts, b.counts, self.output_counts(operator)?) {
             (None, None, _) => None,
             (Some(first), Some(second), Some(output)) => {

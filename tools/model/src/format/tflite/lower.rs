@@ -4,7 +4,9 @@ mod interface;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::blocks::Blocked;
 use super::cells::Cells;
+use super::conv::is_conv;
 use super::integers::{Counted, Counts, LIMITS, Multiplier};
 use super::malformed;
 use super::moment::Moment;
@@ -97,6 +99,9 @@ pub struct Reader<'a> {
     pub moments: BTreeMap<usize, Moment>,
     /// Zeros that convolutions add to the rows and columns of tensors, which their values lack.
     pub padded: BTreeMap<usize, [Around; 2]>,
+    /// Tensors that are blocks, and the numbers of the operators that join them again.
+    pub joins: BTreeMap<usize, Vec<usize>>,
+    pub blocks: BTreeMap<usize, Blocked>,
     /// Tensors that an earlier layer already computes, so that their operators are skipped.
     pub folded: BTreeSet<usize>,
     /// States that are ports, and their cells.
@@ -161,6 +166,8 @@ impl<'a> Reader<'a> {
             filters,
             moments,
             padded: BTreeMap::new(),
+            joins: BTreeMap::new(),
+            blocks: BTreeMap::new(),
             folded,
             cells,
             unrolled: None,
@@ -196,6 +203,7 @@ impl<'a> Reader<'a> {
             }
         }
         self.find_indices()?;
+        self.find_blocks();
         for &input in &self.model.main.inputs {
             if !self.cells.inputs.contains(&input) {
                 self.input(input)?;
@@ -351,13 +359,29 @@ impl<'a> Reader<'a> {
             operator.check_options()?;
             return Ok(values);
         }
-        let value = match operator.op {
+        let value = match (operator.op, self.blocked(operator)) {
+            ("RESHAPE" | "SQUEEZE" | "EXPAND_DIMS", Some(of)) => self.reshaped_blocks(operator, of),
+            ("BATCH_TO_SPACE_ND", Some(of)) => self.batch_to_space(operator, &of),
+            (op, Some(_)) if !is_conv(op) => Err("its input is in blocks, which only convolutions read".into()),
+            _ => self.unblocked(operator),
+        }?;
+        operator.check_options()?;
+        let &[Some(output)] = operator.outputs.as_slice() else {
+            return Err("it does not have exactly one output".into());
+        };
+        Ok(vec![(output, value)])
+    }
+
+    /// The output of an operator that reads no blocks.
+    fn unblocked(&mut self, operator: &Operator<'a>) -> Refused {
+        match operator.op {
             LSTM => self.lstm(operator),
             "SVDF" => self.svdf(operator),
             "FULLY_CONNECTED" => self.dense(operator),
             "CONV_2D" | "DEPTHWISE_CONV_2D" => self.conv(operator),
             "RESHAPE" | "SQUEEZE" | "EXPAND_DIMS" => self.reshape(operator),
             "PAD" => self.pad(operator),
+            "SPACE_TO_BATCH_ND" => self.space_to_batch(operator),
             "AVERAGE_POOL_2D" | "MAX_POOL_2D" => self.pool(operator),
             "MEAN" | "REDUCE_MAX" => self.reduction(operator),
             "TRANSPOSE" => self.transpose(operator),
@@ -377,13 +401,8 @@ impl<'a> Reader<'a> {
             "TILE" => self.tile(operator),
             _ => {
                 let node = self.node(operator);
-                return Err(ImportError::UnreadOp { node, op: operator.name() }.into());
+                Err(ImportError::UnreadOp { node, op: operator.name() }.into())
             }
-        }?;
-        operator.check_options()?;
-        let &[Some(output)] = operator.outputs.as_slice() else {
-            return Err("it does not have exactly one output".into());
-        };
-        Ok(vec![(output, value)])
+        }
     }
 }

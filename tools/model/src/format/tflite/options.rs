@@ -13,7 +13,7 @@ pub const FUSED: &str = "fused_activation_function";
 
 /// Operators that have options: the number of their type in the schema's `BuiltinOptions`, and their fields in the order
 /// of the schema.
-const OPTIONS: [(&str, u8, &[&str]); 40] = [
+const OPTIONS: [(&str, u8, &[&str]); 42] = [
     ("CONCATENATION", 10, &["axis", FUSED]),
     ("AVERAGE_POOL_2D", 5, &["padding", "stride_w", "stride_h", "filter_width", "filter_height", FUSED]),
     ("MAX_POOL_2D", 5, &["padding", "stride_w", "stride_h", "filter_width", "filter_height", FUSED]),
@@ -29,6 +29,8 @@ const OPTIONS: [(&str, u8, &[&str]); 40] = [
     ("LEAKY_RELU", 75, &["alpha"]),
     ("PACK", 59, &["values_count", "axis"]),
     ("PAD", 22, &[]),
+    ("BATCH_TO_SPACE_ND", 24, &[]),
+    ("SPACE_TO_BATCH_ND", 25, &[]),
     ("REVERSE_V2", 81, &[]),
     ("SLICE", 48, &[]),
     ("TILE", 51, &[]),
