@@ -7,23 +7,12 @@
 use std::collections::HashMap;
 
 use super::conv::is_conv;
-use super::lower::{Reader, Refused, Trouble};
+use super::lower::{Blocked, Reader, Refused, Trouble};
 use super::schema::{Operator, Type};
 use crate::format::{axis::Around, refuse::fail_if};
 
 /// The most zeros on a side, and the greatest block.
 const MOST: i64 = u16::MAX as i64;
-
-/// A tensor whose value has not been taken apart into blocks.
-#[derive(Clone, Debug)]
-pub struct Blocked {
-    /// The block along each axis.
-    pub blocks: Vec<usize>,
-    /// Zeros that a convolution adds along each axis, without those that `BATCH_TO_SPACE_ND` removes from its output.
-    pub around: Vec<Around>,
-    /// Whether a convolution has read the blocks.
-    pub convolved: bool,
-}
 
 fn changes_dims(op: &str) -> bool {
     matches!(op, "RESHAPE" | "SQUEEZE" | "EXPAND_DIMS")

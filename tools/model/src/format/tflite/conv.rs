@@ -2,8 +2,7 @@
 
 use tidegate::internals::cell::CellKind;
 
-use super::blocks::Blocked;
-use super::lower::{Along, Reader, Refused, Trouble, Value};
+use super::lower::{Along, Blocked, Reader, Refused, Trouble, Value};
 use super::rows::{Filters, Precision, Rows};
 use super::schema::Operator;
 use crate::canonical::Tensor;

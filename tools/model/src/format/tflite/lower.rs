@@ -4,9 +4,7 @@ mod interface;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::blocks::Blocked;
 use super::cells::Cells;
-use super::conv::is_conv;
 use super::integers::{Counted, Counts, LIMITS, Multiplier};
 use super::malformed;
 use super::moment::Moment;
@@ -73,6 +71,17 @@ impl Value {
     pub fn features(&self) -> usize {
         self.source.size()
     }
+}
+
+/// A tensor whose value has not been taken apart into blocks.
+#[derive(Clone, Debug)]
+pub struct Blocked {
+    /// The block along each axis.
+    pub blocks: Vec<usize>,
+    /// Zeros that a convolution adds along each axis, without those that `BATCH_TO_SPACE_ND` removes from its output.
+    pub around: Vec<Around>,
+    /// Whether a convolution has read the blocks.
+    pub convolved: bool,
 }
 
 /// Converts a graph to a network.
@@ -362,7 +371,9 @@ impl<'a> Reader<'a> {
         let value = match (operator.op, self.blocked(operator)) {
             ("RESHAPE" | "SQUEEZE" | "EXPAND_DIMS", Some(of)) => self.reshaped_blocks(operator, of),
             ("BATCH_TO_SPACE_ND", Some(of)) => self.batch_to_space(operator, &of),
-            (op, Some(_)) if !is_conv(op) => Err("its input is in blocks, which only convolutions read".into()),
+            (op, Some(_)) if !matches!(op, "CONV_2D" | "DEPTHWISE_CONV_2D") => {
+                Err("its input is in blocks, which only convolutions read".into())
+            }
             _ => self.unblocked(operator),
         }?;
         operator.check_options()?;
