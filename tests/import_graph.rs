@@ -6,7 +6,7 @@ use std::time::Instant;
 use tidegate_model::data::read_tensors;
 use tidegate_model::error::ImportError;
 use tidegate_model::format::graphdef::attr_value::Value as Attr;
-use tidegate_model::format::{Options, graphdef, import_bytes, import_bytes_with, onnx::Given};
+use tidegate_model::format::{Options, graphdef, import_bytes, import_bytes_with, onnx::Given, tf1};
 use tidegate_tests::corpus::Corpus;
 use tidegate_tests::fuzz_import::import_graph;
 use tidegate_tests::graphs::Graph;
@@ -299,6 +299,18 @@ fn missing_information_about_steps_is_asked_for() {
     assert_eq!(imported.notes, ["\"keep_prob\" has its default"]);
 }
 
+/// A cell that has taken one step is part of a sequence only if this is the first step or the last one.
+#[test]
+fn a_single_step_in_the_middle_is_refused() {
+    let mut nodes = graphdef::decode(&sample("static_bidirectional_last")).unwrap();
+    let backward = nodes.iter_mut().filter(|node| node.name.contains("/bw/"));
+    let moved = backward.flat_map(|node| &mut node.input).filter(|input| *input == "unstack:6");
+    let moved = moved.map(|input| *input = "unstack:1".to_owned()).count();
+    assert!(moved > 0, "the sample has other steps");
+    let error = tf1::import_graph(&nodes, "x", &Options::default()).unwrap_err().to_string();
+    assert!(error.contains("neither all at the first step nor all at the last"), "{error}");
+}
+
 /// Only a convolution reads zeros around a value, and blocks of positions must be joined again.
 #[test]
 fn zeros_that_no_convolution_reads_are_refused() {
@@ -328,6 +340,10 @@ fn zeros_that_no_convolution_reads_are_refused() {
         let line = refused_soon(what, &padded(zeros, block, crops));
         assert!(line.contains(reason), "{what}: {line}");
     }
+    // Without a zero, a value can be read by any op.
+    let mut graph = padded([0, 0], 2, [0, 0]);
+    graph.node("end", "Tanh", &["padded"]);
+    assert!(import_bytes(&graph.bytes(), "x").is_ok());
     for (op, input) in [("Tanh", "padded"), ("Tanh", "split"), ("Tanh", "conv")] {
         let mut graph = padded([4, 0], 2, [0, 0]);
         graph.node("end", op, &[input]);

@@ -43,7 +43,8 @@ impl Evaluator<'_> {
         Ok(vec![Value::Real(self.arena.make(Expr::Kernel(x, kernel, over), shape)?)])
     }
 
-    /// A convolution, or one of each channel on its own. With `zeros` or a dilation of its input, it has none of its own.
+    /// A convolution, or one of each channel on its own. `zeros` and `dilations` are those that the ops before it give its
+    /// input; the op itself must then have neither.
     pub(super) fn conv(&mut self, node: usize, x: Id, weights: Id, zeros: Padding, dilations: [usize; 2]) -> Outputs {
         let (strides, own_dilations, own_padding) = self.kernel(node)?;
         let is_plain = zeros == Padding::NONE && dilations == [1, 1];
@@ -64,9 +65,10 @@ impl Evaluator<'_> {
         let what = format_args!("its weights see {channels} channels of {width_of_x}");
         fail_if(empty || channels != width_of_x, what)?;
         let kernel = Kernel { taps: [height, width], strides, dilations, padding };
-        match self.graph.nodes[node].def.op != "Conv2D" {
-            false => self.over(x, kernel, Over::Conv { weights }, filters as Dim),
-            true => self.over(x, kernel, Over::Depthwise { weights }, channels.saturating_mul(filters) as Dim),
+        if self.graph.nodes[node].def.op == "Conv2D" {
+            self.over(x, kernel, Over::Conv { weights }, filters as Dim)
+        } else {
+            self.over(x, kernel, Over::Depthwise { weights }, channels.saturating_mul(filters) as Dim)
         }
     }
 

@@ -14,10 +14,17 @@ use crate::format::graphdef::attr_value::Value as Attr;
 /// Maximum number of zeros on a side, and maximum block.
 const MAX: usize = 65_535;
 
+fn is_constant(value: &Value) -> bool {
+    matches!(value, Value::Paddings(_) | Value::Ints { .. })
+}
+
 impl Evaluator<'_> {
     /// An op that pads, or whose input is padded.
     pub(super) fn padded(&mut self, node: usize, op: &str, inputs: &[Value]) -> Outputs {
         let padded = match (op, inputs) {
+            ("Pad", [Value::Real(x), Value::Paddings(pairs)]) if pairs.iter().all(|pair| *pair == [0, 0]) => {
+                return Ok(vec![Value::Real(*x)]);
+            }
             ("Pad", [Value::Real(x), Value::Paddings(pairs)]) => self.with_zeros(self.unpadded(*x)?, 0, pairs)?,
             ("SpaceToBatchND", [x, Value::Ints { is_scalar: false, data: blocks }, Value::Paddings(pairs)]) => {
                 let x = match x {
@@ -70,6 +77,9 @@ impl Evaluator<'_> {
                 "BatchToSpaceND",
                 [Value::Padded(padded), Value::Ints { is_scalar: false, data: blocks }, Value::Paddings(crops)],
             ) => return self.joined(padded, blocks, crops),
+            ("Pad" | "SpaceToBatchND", [_, options @ ..]) if options.iter().any(|of| !is_constant(of)) => {
+                return Err("its paddings and blocks must be constants".into());
+            }
             _ => return Err("zeros around a value must be read by a convolution".into()),
         };
         Ok(vec![Value::Padded(Box::new(padded))])

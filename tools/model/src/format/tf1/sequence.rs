@@ -152,8 +152,8 @@ fn folded(arena: &mut Arena, steps: &[Id]) -> Option<(Id, Option<Id>)> {
 
 /// The sequence of outputs of an unrolled cell, and the step of it that `output` is.
 ///
-/// A cell that runs backward has taken one step at the end of its sequence. There the steps before it are those of the
-/// values that it reads.
+/// A cell that runs backward takes its first step at the end of the sequence. If only this output is used, the graph has no
+/// other step of the cell; the sequence is then found from the values that the step reads.
 pub fn unrolled(arena: &mut Arena, output: Id) -> Option<Result<(Id, At), String>> {
     let steps = chain(arena, output)?;
     Some(match steps.len() {

@@ -55,9 +55,9 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The blocks that an operator reads.
+    /// The blocks that an operator reads, as any of its inputs.
     pub(super) fn blocked(&self, operator: &Operator<'_>) -> Option<Blocked> {
-        self.blocks.get(&self.port(operator, 0)?).cloned()
+        operator.inputs.iter().flatten().find_map(|input| self.blocks.get(input)).cloned()
     }
 
     /// `SPACE_TO_BATCH_ND`, whose value stays whole.

@@ -108,8 +108,9 @@ pub struct Reader<'a> {
     pub moments: BTreeMap<usize, Moment>,
     /// Zeros that convolutions add to the rows and columns of tensors, which their values lack.
     pub padded: BTreeMap<usize, [Around; 2]>,
-    /// Tensors that are blocks, and the numbers of the operators that join them again.
+    /// The numbers of the operators that join blocks again, by the output of `SPACE_TO_BATCH_ND`.
     pub joins: BTreeMap<usize, Vec<usize>>,
+    /// Tensors that are blocks in the file.
     pub blocks: BTreeMap<usize, Blocked>,
     /// Tensors that an earlier layer already computes, so that their operators are skipped.
     pub folded: BTreeSet<usize>,
