@@ -63,12 +63,36 @@ pub use crate::spec::{
     Rule, Sizes, StateSpec, Storage, TensorSpec, UNIT_SCALES, Unit, WIDE, is_wide,
 };
 
+use core::marker::PhantomData;
+
 use half::f16;
 
 use crate::image::{Layout, Numeric};
 use crate::kernel::{CortexM0, CortexM4, CortexM4I4, CortexM55, Kernel, Portable, PortableI4, Weight};
 use crate::node::{Cell, Cells, Entry, Node};
 use crate::spec::Specs;
+
+// The kernels of the layouts. `CellKind::integer` refuses a layout that this build does not read. The portable kernel
+// stands for its kernel, so that the compiler generates no code for it.
+type OfM0 = <IfRead<{ Layout::CortexM0.is_read() }, CortexM0> as Choice>::Kernel;
+type OfM4 = <IfRead<{ Layout::CortexM4.is_read() }, CortexM4> as Choice>::Kernel;
+type OfM4I4 = <IfRead<{ Layout::CortexM4.is_read() }, CortexM4I4> as Choice>::Kernel;
+type OfM55 = <IfRead<{ Layout::CortexM55.is_read() }, CortexM55> as Choice>::Kernel;
+
+/// `K`, or [`Portable`] if not `READ`.
+struct IfRead<const READ: bool, K>(PhantomData<K>);
+
+trait Choice {
+    type Kernel: Kernel;
+}
+
+impl<K: Kernel> Choice for IfRead<true, K> {
+    type Kernel = K;
+}
+
+impl<K> Choice for IfRead<false, K> {
+    type Kernel = Portable;
+}
 
 impl CellKind {
     /// The row of a kind, with weights of type `W` in the float numerics and read by kernel `K` in the integer numerics.
@@ -170,13 +194,13 @@ impl CellKind {
             Layout::Portable if i8 => self.entry::<f32, Portable>().i8,
             Layout::Portable => self.entry::<f32, Portable>().integer,
             _ if !layout.is_read() || !layout.is_of(numeric) => return None,
-            Layout::CortexM0 if i8 => self.entry::<f32, CortexM0>().i8,
-            Layout::CortexM0 => self.entry::<f32, CortexM0>().integer,
-            Layout::CortexM4 if i4 => self.entry::<f32, CortexM4I4>().integer,
-            Layout::CortexM4 if i8 => self.entry::<f32, CortexM4>().i8,
-            Layout::CortexM4 => self.entry::<f32, CortexM4>().integer,
-            Layout::CortexM55 if i8 => self.entry::<f32, CortexM55>().i8,
-            Layout::CortexM55 => self.entry::<f32, CortexM55>().integer,
+            Layout::CortexM0 if i8 => self.entry::<f32, OfM0>().i8,
+            Layout::CortexM0 => self.entry::<f32, OfM0>().integer,
+            Layout::CortexM4 if i4 => self.entry::<f32, OfM4I4>().integer,
+            Layout::CortexM4 if i8 => self.entry::<f32, OfM4>().i8,
+            Layout::CortexM4 => self.entry::<f32, OfM4>().integer,
+            Layout::CortexM55 if i8 => self.entry::<f32, OfM55>().i8,
+            Layout::CortexM55 => self.entry::<f32, OfM55>().integer,
         };
         let (mut rest, mut found) = (forms, None);
         while let [form, others @ ..] = rest {

@@ -85,7 +85,7 @@ struct Kind {
 }
 
 /// The workspaces whose lock files are checked.
-const WORKSPACES: [&str; 4] = [".", "firmware-examples", "tests/fuzz", "tools/book"];
+const WORKSPACES: [&str; 3] = [".", "firmware-examples", "tools/book"];
 
 fn metadata(workspace: &str) -> Result<Metadata, Failure> {
     let printed =

@@ -29,8 +29,7 @@ syn.opt-level = 0
 [patch.crates-io]
 ";
 
-/// The member that asks for the features which other crates of the main workspace need. `tests/fuzz/Cargo.toml` has the
-/// same list.
+/// The member that asks for the features which other crates of the main workspace need.
 const FEATURES: &str = "\
 [package]
 name = \"as-in-workspace\"
