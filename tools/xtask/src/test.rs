@@ -78,7 +78,7 @@ pub fn run() -> Result<(), Failure> {
         total.library_for_c(tools);
         total
     })?;
-    let modules = shell::beside("modules", web::modules)?;
+    let modules = shell::beside("modules", || web::modules(web::UNOPTIMIZED_IMPORTERS))?;
     let ready = total.check("firmware builds", || {
         firmware::build()?;
         firmware::bundles()

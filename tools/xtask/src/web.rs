@@ -92,12 +92,15 @@ pub fn run(pictures: bool) -> Result<(), Failure> {
     install::targets()?;
     install::browser()?;
     build_command_line()?;
-    modules()?;
+    modules(&[])?;
     site()?;
     test(LONG, pictures)?;
     shell::result(&format!("serve {} and open it at localhost", built().join("site").display()));
     Ok(())
 }
+
+/// The importers without optimization, which takes longer than what the tests do with them.
+pub const UNOPTIMIZED_IMPORTERS: &[&str] = &["profile.importer.opt-level=0"];
 
 /// Like [`run`], with an existing command line tool and [`modules`], and for a few seconds of sound. Returns what the tests
 /// skip.
@@ -114,13 +117,14 @@ fn tidegate() -> PathBuf {
     workspace_target_dir().join("release/tidegate")
 }
 
-/// Builds the WebAssembly modules, in folders of their own, so that this can run beside other builds.
-pub fn modules() -> Result<(), Failure> {
+/// Builds the WebAssembly modules with changed settings of their profiles, in folders of their own, so that this can run
+/// beside other builds.
+pub fn modules(settings: &[&str]) -> Result<(), Failure> {
     let package = root().join(FOLDER).join("package");
     let runtime = CALLED.map(|function| format!("tidegate_{function}"));
-    link(&RUNTIME, &runtime, &package)?;
-    link(&RUNTIME_WITH_VECTORS, &runtime, &package)?;
-    link(&IMPORTER, &IMPORTS.map(|function| format!("tidegate_importer_{function}")), &package)
+    link(&RUNTIME, &runtime, settings, &package)?;
+    link(&RUNTIME_WITH_VECTORS, &runtime, settings, &package)?;
+    link(&IMPORTER, &IMPORTS.map(|function| format!("tidegate_importer_{function}")), settings, &package)
 }
 
 /// Writes the page, the package and the images to one folder.
@@ -142,10 +146,11 @@ fn site() -> Result<(), Failure> {
 }
 
 /// Links a module with some functions. Other functions would only add to the download.
-fn link(module: &Module, functions: &[String], folder: &Path) -> Result<(), Failure> {
+fn link(module: &Module, functions: &[String], settings: &[&str], folder: &Path) -> Result<(), Failure> {
     let Module { file, package, profile, library, has_vectors } = module;
     let mut build = cargo(".", &["build", "--package", package, "--locked", "--profile", profile]);
     build.args(["--target", install::BROWSER]);
+    build.args(settings.iter().flat_map(|setting| ["--config", setting]));
     // Each build overwrites the library of the one before, so a module is linked right after its build. The modules share
     // what cargo compiles for the host.
     let target_dir = workspace_target_dir().join("modules");
