@@ -166,6 +166,14 @@ fn other_steps_than_those_of_an_unrolled_layer_are_refused_with_the_reason() {
     );
 }
 
+/// Keras 2 writes both normalizations alike, except for the number of rows.
+#[test]
+fn a_normalization_over_all_steps_is_refused() {
+    let refused = import_bytes_with(&file("refused_norm_of_all_steps"), "x.tflite", &ALONE);
+    let text = import::line(&refused.map(drop).expect_err("a normalization over all steps"), 512);
+    assert!(text.contains("it goes over [0, 1, 2] of [1, 18, 1, 1], which is not supported"), "{text}");
+}
+
 /// The layer has the form of a simple recurrent one, and its first input and its output have the same shape.
 #[test]
 fn a_layer_of_two_inputs_is_no_recurrent_layer() {

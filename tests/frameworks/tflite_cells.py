@@ -335,6 +335,13 @@ SAMPLE = [
         k.LSTM(4, recurrent_activation="hard_sigmoid", return_sequences=True), k.Dense(2)])),
     ("float_gated_causal", gated, {}),
     ("float_gated_same", gated, dict(padding="same", dilation=3)),
+    ("float_normed_steps", legacy, dict(layers=lambda k: [
+        k.LayerNormalization(), k.LSTM(4, return_sequences=True), k.LayerNormalization(), k.Dense(2)])),
+    ("float_normed_conv", legacy, dict(layers=lambda k: [
+        k.Conv1D(4, 3, padding="same"), k.LayerNormalization(center=False, scale=False), k.GRU(3), k.LayerNormalization(), k.Dense(2)])),
+    ("float_normed_then_scaled", legacy, dict(layers=lambda k: [
+        k.LayerNormalization(scale=False, epsilon=1e-5), k.Rescaling(2.5), k.LSTM(4, return_sequences=True), k.Dense(2)])),
+    ("refused_norm_of_all_steps", legacy, dict(layers=lambda k: [k.LayerNormalization(axis=[1, 2]), k.LSTM(4)])),
 ]
 
 # Kinds that `check` makes in addition.
@@ -347,6 +354,8 @@ OTHERS = [
     ("float_ports_frame", dtln, dict(half=2)),
     ("float_unrolled_rnn", loops, dict(layers=recurrent(L.SimpleRNN, L.SimpleRNN, unroll=True))),
     ("float_unrolled_long", loops, dict(layers=recurrent(L.GRU, sequences=False, unroll=True), steps=40)),
+    ("float_normed_pool", legacy, dict(layers=lambda k: [
+        k.Conv1D(5, 3), k.LayerNormalization(scale=False), k.GlobalAveragePooling1D(), k.LayerNormalization(), k.Dense(2)])),
     ("float_gated_even", gated, dict(steps=8)),
     ("float_gated_in_front", gated, dict(padding="same", sequences=False)),
     ("float_gated_depthwise", gated, dict(padding="same", depthwise=True)),

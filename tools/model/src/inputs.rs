@@ -188,11 +188,13 @@ impl Reader<'_> {
 
     /// The sequences in a tensor of `[steps, size]` or `[n, steps, size]`. Leading dimensions of 1 are allowed. If the model
     /// takes a fixed number of steps in one call in its own framework, `[calls, steps, size]` is one sequence. If this number
-    /// is 1, so are the calls with its input in any shape, such as `[calls, 1, 257, 1, 2]`.
+    /// is 1, so are the calls with its input in any shape, such as `[calls, 1, 257, 1, 2]`, one such input, and the rows of
+    /// such inputs, as in `[frames, features]`.
     fn split(self, stored: Stored, port: &Port<'_>, file: &Path) -> Result<Split, DataError> {
         let Port { name, size, .. } = *port;
+        let mut dropped = None;
         let call = self.ports.iter().find(|of| of.name == name).and_then(|of| of.rows);
-        let tensor = real(stored, port, self.model.numeric() == Numeric::I8);
+        let mut tensor = real(stored, port, self.model.numeric() == Numeric::I8);
         let count = match *tensor.shape.as_slice() {
             [only] if only == size => Some(1),
             [ref calls @ .., steps, last] if last == size && Some(steps) == call && !calls.contains(&0) => Some(1),
@@ -201,6 +203,15 @@ impl Reader<'_> {
                 Some(count)
             }
             [calls, ref own @ ..] if call == Some(1) && calls > 0 && elements(own) == Some(size) => Some(1),
+            ref own if call == Some(1) && elements(own) == Some(size) => Some(1),
+            [frames, features] if call == Some(1) && features > 0 && size % features == 0 => {
+                let each = size / features;
+                let left = frames % each;
+                tensor.data.truncate(tensor.data.len() - left * features);
+                dropped = (left > 0)
+                    .then(|| format!("{left} frames at the end do not fill a call of {each}, and are dropped"));
+                (frames >= each).then_some(1)
+            }
             _ => None,
         };
         let Some(count) = count else {
@@ -228,7 +239,7 @@ impl Reader<'_> {
             return Ok(Split { rows, is_list: true, note });
         }
         let (values, note) = whole_calls(tensor.data, port, call, file)?;
-        Ok(Split { rows: vec![values], is_list: false, note })
+        Ok(Split { rows: vec![values], is_list: false, note: dropped.or(note) })
     }
 }
 

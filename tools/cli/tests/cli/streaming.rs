@@ -97,6 +97,40 @@ fn steps_that_do_not_fill_a_call_are_dropped_with_a_note() {
     assert!(!done.status.success() && said.contains("takes [steps, 4] or [calls, 3, 4]"), "{said}");
 }
 
+/// A network whose input is a window of frames takes them in the shape of its input, and frame by frame.
+#[test]
+fn frames_are_grouped_as_the_input_of_the_network() {
+    let here = Workplace::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/frameworks/tflite");
+    let model = folder.join("float_parts.tflite").display().to_string();
+    let frames: Vec<f32> = (0..20 * 5).map(|at| (at * 37 % 101) as f32 / 50.0 - 1.0).collect();
+    let run = |shape: &[usize]| {
+        let data = frames[..shape.iter().product()].to_vec();
+        let tensor = Tensor { shape: shape.to_vec(), data };
+        write_tensors(&here.path("frames.npy"), &[(UNNAMED.to_owned(), tensor)].into()).unwrap();
+        let run = ["run", &model, "--input", "frames.npy", "--output", "out.npy", "--numeric", "f32"];
+        let done = here.command(&run).output().unwrap();
+        (done.status.success(), String::from_utf8(done.stderr).unwrap(), here.path("out.npy"))
+    };
+    let outputs = |shape: &[usize]| {
+        let (succeeded, said, output) = run(shape);
+        assert!(succeeded, "{shape:?}: {said}");
+        (read_tensors(&output).unwrap().pop_first().unwrap().1, said)
+    };
+    let (one, _) = outputs(&[1, 45]);
+    for shape in [&[9, 5][..], &[1, 9, 5]] {
+        assert!(outputs(shape).0 == one, "{shape:?}");
+    }
+    let (two, _) = outputs(&[2, 9, 5]);
+    assert_eq!(two.data.len(), 2 * one.data.len());
+    let (frames, said) = outputs(&[20, 5]);
+    assert!(frames == two && said.contains("2 frames at the end do not fill a call of 9, and are dropped"), "{said}");
+    for shape in [&[8, 5][..], &[9, 6]] {
+        let (succeeded, said, _) = run(shape);
+        assert!(!succeeded && said.contains("takes [steps, 45] or [n, steps, 45]"), "{shape:?}: {said}");
+    }
+}
+
 /// An amplifier has no front end: its steps are the samples of a sound.
 #[test]
 fn a_sound_is_the_steps_of_a_model_of_samples() {

@@ -13,6 +13,7 @@ mod conv;
 mod cut;
 mod elementwise;
 mod flat;
+mod fused_norm;
 mod hard_swish;
 mod integers;
 mod layers;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cells::Cells;
 use super::integers::{Counted, Counts, LIMITS, Multiplier};
 use super::malformed;
-use super::moment::Moment;
+use super::moment::{FusedNorm, Moment};
 use super::rolled::Unrolled;
 use super::schema::{Model, Operator};
 use super::timeline::{Timeline, is_of_variables};
@@ -106,6 +106,8 @@ pub struct Reader<'a> {
     pub filters: BTreeSet<usize>,
     /// Values inside of layer normalizations.
     pub moments: BTreeMap<usize, Moment>,
+    /// Layer normalizations as Keras 2 writes them, by their outputs.
+    pub fused_norms: BTreeMap<usize, FusedNorm>,
     /// Zeros that convolutions add to the rows and columns of tensors, which their values lack.
     pub padded: BTreeMap<usize, [Around; 2]>,
     /// The numbers of the operators that join blocks again, by the output of `SPACE_TO_BATCH_ND`.
@@ -175,6 +177,7 @@ impl<'a> Reader<'a> {
             carried,
             filters,
             moments,
+            fused_norms: BTreeMap::new(),
             padded: BTreeMap::new(),
             joins: BTreeMap::new(),
             blocks: BTreeMap::new(),
@@ -214,6 +217,7 @@ impl<'a> Reader<'a> {
         }
         self.find_indices()?;
         self.find_blocks();
+        self.find_fused_norms()?;
         for &input in &self.model.main.inputs {
             if !self.cells.inputs.contains(&input) {
                 self.input(input)?;
@@ -362,6 +366,12 @@ impl<'a> Reader<'a> {
         }
         if operator.op == "WHILE" {
             let values = self.while_loop(operator)?;
+            operator.check_options()?;
+            return Ok(values);
+        }
+        if let &[Some(output)] = operator.outputs.as_slice()
+            && let Some(values) = self.fused_norm(output)?
+        {
             operator.check_options()?;
             return Ok(values);
         }

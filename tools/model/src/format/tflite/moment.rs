@@ -52,6 +52,15 @@ impl Moment {
     }
 }
 
+/// A normalization whose operators were found together.
+#[derive(Clone, Debug)]
+pub struct FusedNorm {
+    /// The tensor that is normalized.
+    pub x: usize,
+    pub features: usize,
+    pub moment: Moment,
+}
+
 /// An operand of an operator in a normalization.
 pub enum Operand {
     Moment(Moment),

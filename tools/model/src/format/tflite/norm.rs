@@ -7,6 +7,7 @@ use super::moment::{Made, Moment, Operand, made, spread};
 use super::schema::{Operator, Type};
 use crate::canonical::Tensor;
 use crate::format::layer::Layer;
+use crate::format::network::Source;
 use crate::format::refuse::fail_if;
 
 impl Reader<'_> {
@@ -51,6 +52,13 @@ impl Reader<'_> {
         self.has_shape_of(output, &x)?;
         // Each position of a whole window is normalized by itself.
         let x = if x.is_by_positions() { x } else { x.clone().in_positions().unwrap_or(x) };
+        let source = self.layer_norm(&x, moment)?;
+        let value = self.activated(operator, Value { source, ..x })?;
+        Ok(Some(vec![(output, value)]))
+    }
+
+    /// A layer that normalizes the features of each step of a value.
+    pub(super) fn layer_norm(&mut self, x: &Value, moment: Moment) -> Result<Source, Trouble> {
         let size = x.features();
         for (name, data) in [("gain", &moment.gain), ("bias", &moment.bias)] {
             let misfit = data.as_ref().is_some_and(|data| ![1, size].contains(&data.len()));
@@ -63,9 +71,7 @@ impl Reader<'_> {
             layer = layer.option("gain").tensor("gain", vector(gain));
         }
         let layer = layer.optional("bias", moment.bias.map(vector));
-        let source = self.network.add(layer, &[&x.source]);
-        let value = self.activated(operator, Value { source, ..x })?;
-        Ok(Some(vec![(output, value)]))
+        Ok(self.network.add(layer, &[&x.source]))
     }
 
     /// Refuses two computed operands unless each number of one is for the same step of the other.
@@ -151,12 +157,13 @@ impl Reader<'_> {
     }
 
     /// The gain and the bias that follow a normalization, and the last output.
-    fn affine(&mut self, mut moment: Moment, mut output: usize) -> Result<(Moment, usize), Trouble> {
+    pub(super) fn affine(&mut self, mut moment: Moment, mut output: usize) -> Result<(Moment, usize), Trouble> {
         for (op, is_gain) in [("MUL", true), ("ADD", false)] {
             let mut readers = self.model.main.operators.iter().filter(|of| of.inputs.contains(&Some(output)));
             let (Some(operator), None) = (readers.next(), readers.next()) else { break };
             let &[Some(next)] = operator.outputs.as_slice() else { break };
-            let taken = if is_gain { moment.gain.is_some() } else { moment.bias.is_some() };
+            // A factor behind the bias would multiply the bias too.
+            let taken = moment.bias.is_some() || (is_gain && moment.gain.is_some());
             if operator.op != op
                 || taken
                 || operator.limit_is_none().is_err()

@@ -53,6 +53,8 @@ impl Reader<'_> {
         let source = self.network.input(&name, size);
         if self.timeline.has(number) {
             self.network.called_with(&name, rows_and_size(&shape).0);
+        } else if along == Along::Nothing && shape.last() != Some(&size) {
+            self.network.called_with(&name, 1);
         }
         let value = match counts {
             None => {
