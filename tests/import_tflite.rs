@@ -412,7 +412,7 @@ fn other_variables_factors_and_states_are_refused_by_name() {
         ("state_of_a_cell", CONV, "does not end with the newest row"),
         ("gap", CONV, "has rows that do not follow each other"),
         ("doubled", "", "it would take more than 64 MiB of memory"),
-        ("factor_of_rows", "(op MUL): ", "its inputs are [1, 4, 4] and [1, 4, 1]"),
+        ("outer_product", "(op MUL): ", "its inputs are [1, 4, 1] and [1, 1, 4]"),
         ("filters_of_one_state", "(op SVDF): ", "its state is an input of the graph, or that of another operator"),
     ] {
         let text = import::line(&import(&file(&format!("refused_{name}"))).expect_err(name), 2048);

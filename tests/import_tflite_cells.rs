@@ -137,6 +137,12 @@ fn layers_that_are_taken_apart_become_cells() {
         ("float_while_log", "merge scale activation lstm dense"),
         ("float_while_hard_of_keras_2", "lstm dense"),
         ("float_words_unrolled", "embedding gru dense"),
+        ("float_distributed_last", "conv pool dense activation lstm dense"),
+        ("float_distributed_steps_of_keras_2", "conv pool dense activation lstm dense"),
+        ("float_distributed_both_ways", "window conv pool dense activation gru gru identity dense"),
+        ("float_weighed_steps", "dense scale dense activation gather merge gru dense"),
+        ("float_normed_steps", "layer_norm lstm layer_norm dense"),
+        ("float_normed_then_scaled", "layer_norm scale lstm dense"),
     ] {
         let model = imported(name).model;
         let found: Vec<&str> = model.architecture.nodes.iter().map(|node| node.cell.as_str()).collect();
@@ -172,6 +178,15 @@ fn a_normalization_over_all_steps_is_refused() {
     let refused = import_bytes_with(&file("refused_norm_of_all_steps"), "x.tflite", &ALONE);
     let text = import::line(&refused.map(drop).expect_err("a normalization over all steps"), 512);
     assert!(text.contains("it goes over [0, 1, 2] of [1, 18, 1, 1], which is not supported"), "{text}");
+}
+
+/// Every step must be one of the sequence, in order.
+#[test]
+fn repeated_layers_of_steps_in_another_order_are_refused() {
+    let refused = import_bytes_with(&file("refused_distributed_order"), "x.tflite", &ALONE);
+    let text = import::line(&refused.map(drop).expect_err("steps in another order"), 512);
+    assert!(text.contains("joins steps that are no unrolled layer: it packs several values"), "{text}");
+    assert!(text.contains("convert the network without unroll=True or TimeDistributed"), "{text}");
 }
 
 /// The layer has the form of a simple recurrent one, and its first input and its output have the same shape.

@@ -234,6 +234,33 @@ def gated(rng, padding="causal", dilation=2, steps=7, depthwise=False, sequences
     return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, steps, 4)).astype("f4")
 
 
+def weighed(rng, sequences=False, both=False, whole=False):
+    """A factor for each step, and one for each feature."""
+    x = inputs = keras.Input((6, 3), batch_size=1)
+    x = L.Conv1D(4, 3, padding="same")(x) if whole else L.Dense(4)(x)
+    x = L.Multiply()([x, L.Dense(1, activation="sigmoid")(x)])
+    if whole:
+        x = L.Multiply()([x, L.Dense(4, activation="sigmoid")(L.GlobalAveragePooling1D(keepdims=True)(x))])
+    layer = L.GRU(3, return_sequences=sequences)
+    x = L.GlobalMaxPooling1D()(x) if whole else (L.Bidirectional(layer) if both else layer)(x)
+    model = drawn(rng, keras.Model(inputs, L.Dense(2)(x)))
+    return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 6, 3)).astype("f4")
+
+
+def distributed(rng, k, kind="LSTM", order=None, sequences=False, **more):
+    """Convolutions of the image at each step, in front of a recurrent layer. Keras 3 repeats them for each step."""
+    of = k.layers
+    x = inputs = k.Input((4, 6, 5, 1), batch_size=1)
+    if order:
+        x = of.Lambda(lambda x: tf.stack([x[:, step] for step in order], 1))(x)
+    for layer in [of.Conv2D(3, 3, activation="relu"), of.MaxPooling2D(2), of.Flatten(), of.Dense(4, activation="tanh")]:
+        x = of.TimeDistributed(layer)(x)
+    layer = getattr(of, kind)(4, return_sequences=sequences, **more)
+    x = (of.Bidirectional(layer) if kind == "GRU" else layer)(x)
+    model = drawn(rng, k.Model(inputs, of.Dense(2)(x)))
+    return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 4, 6, 5, 1)).astype("f4")
+
+
 def residual(rng, blocks=30):
     """Layers around which each step is added, so that the ways to an output double with each, and the last step."""
     x = inputs = keras.Input((4, 3), batch_size=1)
@@ -342,6 +369,12 @@ SAMPLE = [
     ("float_normed_then_scaled", legacy, dict(layers=lambda k: [
         k.LayerNormalization(scale=False, epsilon=1e-5), k.Rescaling(2.5), k.LSTM(4, return_sequences=True), k.Dense(2)])),
     ("refused_norm_of_all_steps", legacy, dict(layers=lambda k: [k.LayerNormalization(axis=[1, 2]), k.LSTM(4)])),
+    ("float_distributed_last", distributed, dict(k=keras)),
+    ("float_distributed_steps_of_keras_2", distributed, dict(k=tf_keras, sequences=True)),
+    ("float_distributed_both_ways", distributed, dict(k=keras, kind="GRU", sequences=True)),
+    ("refused_distributed_order", distributed, dict(k=keras, order=[0, 2, 1, 3])),
+    ("float_weighed_steps", weighed, dict(sequences=True)),
+    ("float_weighed_whole", weighed, dict(whole=True)),
 ]
 
 # Kinds that `check` makes in addition.
@@ -354,6 +387,9 @@ OTHERS = [
     ("float_ports_frame", dtln, dict(half=2)),
     ("float_unrolled_rnn", loops, dict(layers=recurrent(L.SimpleRNN, L.SimpleRNN, unroll=True))),
     ("float_unrolled_long", loops, dict(layers=recurrent(L.GRU, sequences=False, unroll=True), steps=40)),
+    ("float_distributed_gru_of_keras_2", distributed, dict(k=tf_keras, kind="GRU")),
+    ("float_distributed_rnn", distributed, dict(k=keras, kind="SimpleRNN", sequences=True)),
+    ("float_weighed_both_ways", weighed, dict(both=True)),
     ("float_normed_pool", legacy, dict(layers=lambda k: [
         k.Conv1D(5, 3), k.LayerNormalization(scale=False), k.GlobalAveragePooling1D(), k.LayerNormalization(), k.Dense(2)])),
     ("float_gated_even", gated, dict(steps=8)),

@@ -211,6 +211,27 @@ def of_two(rng, name, fused=NONE):
     return graph.content(x, y), np.arange(-128, 128).reshape(1, 1, 256)
 
 
+def repeated(rng, name, of_rows):
+    """Features times a factor for each row, or plus a row that is repeated."""
+    graph = Graph(rng)
+    rows, size = (int(size) for size in rng.integers(3, 8, 2))
+    x = graph.value([1, rows, size])
+    if of_rows:
+        flat = graph.operator("RESHAPE", [x, graph.constant([1, rows * size])], [graph.value([1, rows * size], *graph.quantization(x)[::-1])],
+                              newShape=[1, rows * size], options="ReshapeOptions")
+        weights = graph.tensor([rows, rows * size], "i1", 0.01, 0, draw(rng, [rows, rows * size]).astype("i1"))
+        factors = graph.operator("FULLY_CONNECTED", [flat, weights, -1], [graph.value([1, rows])], 4, options="FullyConnectedOptions")
+        shape = [1, rows, 1]
+        other = graph.operator("RESHAPE", [factors, graph.constant(shape)], [graph.value(shape, *graph.quantization(factors)[::-1])],
+                               newShape=shape, options="ReshapeOptions")
+    else:
+        other = graph.operator("MEAN", [x, graph.constant([1])], [graph.value([1, 1, size])], 2, options="ReducerOptions", keepDims=True)
+    a, b = graph.quantization(x)[0], graph.quantization(other)[0]
+    y = graph.value([1, rows, size], scale=np.float32(100 * a * b if name == "MUL" else 2 * max(a, b)))
+    graph.operator(name, [x, other], [y], 2, options=f"{name.title()}Options")
+    return graph.content(x, y), levels(rng, graph, x, 40)
+
+
 def telling_difference(rng):
     """A difference that changes if its second term is negated before it is rounded instead of after.
 
@@ -501,16 +522,17 @@ def rings(rng, form, new, floats=False, split="SPLIT_V"):
     return graph.finished(input, output), draw(rng, [3, calls, new * features])
 
 
-def factor_of_rows(rng):
-    """A matrix times a factor for each row, not for each column. The matrix has as many rows as columns."""
+def outer_product(rng):
+    """A column times a row, both of which are repeated."""
     graph = Graph(rng, floats=True)
-    reshape = dict(options="ReshapeOptions")
     x = graph.value([1, 16])
-    weights = graph.tensor([4, 16], "i1", 0.03, 0, draw(rng, [4, 16]).astype("i1"))
-    gains = graph.operator("FULLY_CONNECTED", [x, weights, -1], [graph.value([1, 4])], options="FullyConnectedOptions")
-    gains = graph.operator("RESHAPE", [gains, graph.constant([1, 4, 1])], [graph.value([1, 4, 1])], newShape=[1, 4, 1], **reshape)
-    matrix = graph.operator("RESHAPE", [x, graph.constant([1, 4, 4])], [graph.value([1, 4, 4])], newShape=[1, 4, 4], **reshape)
-    return graph.content(x, graph.operator("MUL", [matrix, gains], [graph.value([1, 4, 4])], options="MulOptions"))
+    factors = []
+    for shape in ([1, 4, 1], [1, 1, 4]):
+        weights = graph.tensor([4, 16], "i1", 0.03, 0, draw(rng, [4, 16]).astype("i1"))
+        y = graph.operator("FULLY_CONNECTED", [x, weights, -1], [graph.value([1, 4])], options="FullyConnectedOptions")
+        reshape = dict(newShape=shape, options="ReshapeOptions")
+        factors.append(graph.operator("RESHAPE", [y, graph.constant(shape)], [graph.value(shape)], **reshape))
+    return graph.content(x, graph.operator("MUL", factors, [graph.value([1, 4, 4])], options="MulOptions"))
 
 
 def filters_of_one_state(rng):
@@ -525,8 +547,8 @@ def filters_of_one_state(rng):
 
 def refused(rng, fault):
     """A graph with one variable that is no ring buffer, or is not initialized as one, or another graph that is refused."""
-    if fault == "factor_of_rows":
-        return factor_of_rows(rng)
+    if fault == "outer_product":
+        return outer_product(rng)
     if fault == "filters_of_one_state":
         return filters_of_one_state(rng)
     graph = Rings(rng, "old")
@@ -569,7 +591,7 @@ def refused(rng, fault):
 
 REFUSED = [
     "unassigned", "assigned_twice", "oldest_rows", "calls_itself", "calls_nothing", "uninitialized", "initial_value",
-    "computed_initial_value", "state_of_a_cell", "gap", "doubled", "factor_of_rows",
+    "computed_initial_value", "state_of_a_cell", "gap", "doubled", "outer_product",
     "filters_of_one_state",
 ]
 
@@ -617,6 +639,8 @@ SAMPLE = [
     ("integer_filters_of_rank_2", filters, dict(rank=2)),
     ("float_filters", filters, dict(rank=3, floats=True)),
     ("integer_transpose", transposed, {}),
+    ("integer_multiply_rows", repeated, dict(name="MUL", of_rows=True)),
+    ("integer_add_repeated", repeated, dict(name="ADD", of_rows=False)),
 ]
 
 

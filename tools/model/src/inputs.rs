@@ -189,12 +189,15 @@ impl Reader<'_> {
     /// The sequences in a tensor of `[steps, size]` or `[n, steps, size]`. Leading dimensions of 1 are allowed. If the model
     /// takes a fixed number of steps in one call in its own framework, `[calls, steps, size]` is one sequence. If this number
     /// is 1, so are the calls with its input in any shape, such as `[calls, 1, 257, 1, 2]`, one such input, and the rows of
-    /// such inputs, as in `[frames, features]`.
+    /// such inputs, as in `[frames, features]`. Otherwise a step may have its own shape, as in `[calls, steps, 8, 9, 1]`.
     fn split(self, stored: Stored, port: &Port<'_>, file: &Path) -> Result<Split, DataError> {
         let Port { name, size, .. } = *port;
         let mut dropped = None;
         let call = self.ports.iter().find(|of| of.name == name).and_then(|of| of.rows);
         let mut tensor = real(stored, port, self.model.numeric() == Numeric::I8);
+        if call.is_some_and(|call| call > 1) {
+            tensor.shape = in_steps(tensor.shape, size);
+        }
         let count = match *tensor.shape.as_slice() {
             [only] if only == size => Some(1),
             [ref calls @ .., steps, last] if last == size && Some(steps) == call && !calls.contains(&0) => Some(1),
@@ -240,6 +243,15 @@ impl Reader<'_> {
         }
         let (values, note) = whole_calls(tensor.data, port, call, file)?;
         Ok(Split { rows: vec![values], is_list: false, note: dropped.or(note) })
+    }
+}
+
+/// A shape whose last dimension is a step of `size` elements, if its last dimensions are those of a step.
+fn in_steps(shape: Vec<usize>, size: usize) -> Vec<usize> {
+    let is_step = |at: &usize| elements(&shape[*at..]) == Some(size);
+    match (1..shape.len()).rev().find(is_step) {
+        Some(at) => [&shape[..at], &[size]].concat(),
+        None => shape,
     }
 }
 

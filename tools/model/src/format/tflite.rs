@@ -11,6 +11,7 @@ mod blocks;
 mod cells;
 mod conv;
 mod cut;
+mod distributed;
 mod elementwise;
 mod flat;
 mod fused_norm;

@@ -70,11 +70,10 @@ impl Reader<'_> {
     /// Two computed values.
     fn merged(&mut self, operator: &Operator<'_>, of: Arithmetic) -> Refused {
         let [a, b] = of_one_rank(self.value(operator, 0)?, self.value(operator, 1)?);
-        let a = self.repeated(a, &b);
-        let b = self.repeated(b, &a);
+        let [a, b] = self.of_one_kind_or_whole(a, b);
+        let a = self.repeated(a, &b)?;
+        let b = self.repeated(b, &a)?;
         fail_if(a.shape != b.shape, format_args!("its inputs are {:?} and {:?}", a.shape, b.shape))?;
-        // Steps beside a whole window are those of this window.
-        let [a, b] = if a.along == b.along { [a, b] } else { [self.flat(a), self.flat(b)] };
         let counted = match (a.counts, b.counts, self.output_counts(operator)?) {
             (None, None, _) => None,
             (Some(first), Some(second), Some(output)) => {
@@ -94,6 +93,18 @@ impl Reader<'_> {
         self.activated(operator, Value { source, counts, ..a })
     }
 
+    /// Two values with their steps or rows in the same dimension: the positions of a whole value beside the rows of a window are
+    /// rows too. Otherwise both become whole, since steps beside a whole window are those of this window.
+    fn of_one_kind_or_whole(&mut self, a: Value, b: Value) -> [Value; 2] {
+        if a.along == b.along {
+            return [a, b];
+        }
+        match <[Value; 2]>::try_from(self.of_one_kind(vec![a.clone(), b.clone()])) {
+            Ok(both) if both[0].along == both[1].along => both,
+            _ => [self.flat(a), self.flat(b)],
+        }
+    }
+
     /// The square of a value.
     pub(super) fn square(&mut self, operator: &Operator<'_>) -> Refused {
         let x = self.value(operator, 0)?;
@@ -103,17 +114,25 @@ impl Reader<'_> {
         Ok(Value { source, ..x })
     }
 
-    /// A row of floats for each channel, once for every position of an image `like`; any other value is unchanged.
-    fn repeated(&mut self, x: Value, like: &Value) -> Value {
-        let (channels, shape) = (x.source.size(), &like.shape);
-        let is_last = [x.shape.last(), shape.last()] == [Some(&channels); 2];
-        let is_row = is_last && x.shape.len() == shape.len() && x.shape.iter().product::<usize>() == channels;
-        let flat = [x.along, like.along] == [Along::Nothing; 2] && x.counts.is_none();
-        let times = shape.iter().product::<usize>() / channels.max(1);
-        if !(is_row && flat && times > 1 && x.source.rows().is_none()) {
-            return x;
+    /// A value, each of whose dimensions is 1 or that of `like`, with the shape of `like`; any other value is unchanged.
+    fn repeated(&mut self, x: Value, like: &Value) -> Result<Value, Trouble> {
+        let (size, shape) = (x.features(), &like.shape);
+        let dims = x.shape.iter().zip(shape);
+        let fits = x.shape.len() == shape.len() && dims.clone().all(|(&own, &dim)| own == 1 || own == dim);
+        let steps = x.along.axis().map_or(1, |axis| x.shape[axis]);
+        let elements = x.shape.iter().product::<usize>();
+        let alike = x.along == like.along && x.reversed == like.reversed && x.source.rows() == like.source.rows();
+        if !(fits && alike && x.shape != *shape && Some(elements) == size.checked_mul(steps)) {
+            return Ok(x);
         }
-        Value { source: self.network.repeated(&x.source, times).flat(), shape: shape.clone(), ..x }
+        // The dimensions behind the first that is not repeated.
+        let repeats = dims.clone().rev().skip_while(|(own, dim)| own == dim).all(|(&own, _)| own == 1);
+        if repeats && x.along == Along::Nothing && x.source.rows().is_none() {
+            let times = shape.iter().product::<usize>() / size.max(1);
+            let source = self.network.repeated(&x.source, times).flat();
+            return Ok(Value { source, shape: shape.clone(), ..x });
+        }
+        self.spread(x, shape.clone())
     }
 
     /// A value and a constant; `index` is the computed input.

@@ -84,6 +84,20 @@ pub struct Blocked {
     pub convolved: bool,
 }
 
+/// Operators that are repeated for all steps of a sequence.
+#[derive(Clone, Debug)]
+pub struct Distributed {
+    /// The tensor of the sequence, and its dimension of steps.
+    pub sequence: usize,
+    pub axis: usize,
+    /// The tensor of the first step, the numbers of its operators, and the tensor of their result.
+    pub first: usize,
+    pub operators: Vec<usize>,
+    pub last: usize,
+    /// The tensors of all steps.
+    pub inside: Vec<usize>,
+}
+
 /// Converts a graph to a network.
 pub struct Reader<'a> {
     pub model: &'a Model<'a>,
@@ -106,6 +120,10 @@ pub struct Reader<'a> {
     pub filters: BTreeSet<usize>,
     /// Values inside of layer normalizations.
     pub moments: BTreeMap<usize, Moment>,
+    /// Operators that are repeated for all steps, by the tensor that joins their results.
+    pub distributed: BTreeMap<usize, Distributed>,
+    /// The size of the first dimension of the tensors that are read, if it counts steps.
+    pub batch: usize,
     /// Layer normalizations as Keras 2 writes them, by their outputs.
     pub fused_norms: BTreeMap<usize, FusedNorm>,
     /// Zeros that convolutions add to the rows and columns of tensors, which their values lack.
@@ -177,6 +195,8 @@ impl<'a> Reader<'a> {
             carried,
             filters,
             moments,
+            distributed: BTreeMap::new(),
+            batch: 1,
             fused_norms: BTreeMap::new(),
             padded: BTreeMap::new(),
             joins: BTreeMap::new(),
@@ -212,7 +232,9 @@ impl<'a> Reader<'a> {
         if !has_variables {
             self.state_ports(states)?;
             if self.cells.found.is_empty() {
+                self.find_distributed()?;
                 self.find_unrolled()?;
+                self.leave_out_distributed();
             }
         }
         self.find_indices()?;
@@ -359,7 +381,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The outputs of an operator by their tensors; none if they are constants.
-    fn operator(&mut self, operator: &Operator<'a>) -> Result<Vec<(usize, Value)>, Trouble> {
+    pub fn operator(&mut self, operator: &Operator<'a>) -> Result<Vec<(usize, Value)>, Trouble> {
         // A half-precision weight has its own operator that converts it to floats.
         if operator.op == "DEQUANTIZE" && operator.inputs.first().is_some_and(|input| self.is_constant(*input)) {
             return Ok(Vec::new());
@@ -379,13 +401,20 @@ impl<'a> Reader<'a> {
             operator.check_options()?;
             return Ok(values);
         }
+        if let Some(value) = self.distributed_at(operator)? {
+            operator.check_options()?;
+            return Ok(vec![value]);
+        }
         let value = match (operator.op, self.blocked(operator)) {
             ("RESHAPE" | "SQUEEZE" | "EXPAND_DIMS", Some(of)) => self.reshaped_blocks(operator, of),
             ("BATCH_TO_SPACE_ND", Some(of)) => self.batch_to_space(operator, &of),
             (op, Some(_)) if !matches!(op, "CONV_2D" | "DEPTHWISE_CONV_2D") => {
                 Err("its input is in blocks, which only convolutions read".into())
             }
-            _ => self.unblocked(operator),
+            _ => match self.over_batch(operator) {
+                Some(value) => value,
+                None => self.unblocked(operator),
+            },
         }?;
         operator.check_options()?;
         let &[Some(output)] = operator.outputs.as_slice() else {
@@ -395,7 +424,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The output of an operator that reads no blocks.
-    fn unblocked(&mut self, operator: &Operator<'a>) -> Refused {
+    pub fn unblocked(&mut self, operator: &Operator<'a>) -> Refused {
         match operator.op {
             LSTM => self.lstm(operator),
             "SVDF" => self.svdf(operator),

@@ -73,6 +73,8 @@ const OPTIONS: [(&str, u8, &[&str]); 42] = [
         &[FUSED, "cell_clip", "proj_clip", "time_major", "asymmetric_quantize_inputs", "diagonal_recurrent_tensors"],
     ),
 ];
+/// Further options of one byte.
+const OF_BYTES: [&str; 4] = ["weights_format", "asymmetric_quantize_inputs", "quantized_bias_type", "approximate"];
 /// Values of `quantized_bias_type`: not given, and the type that the importer reads.
 const BIAS_TYPES: [i8; 2] = [0, 2];
 
@@ -89,6 +91,22 @@ impl Operator<'_> {
             (Some(options), Some(field)) => options.scalar(field, default),
             _ => Ok(default),
         }
+    }
+
+    /// Whether all options but those of shapes are those of another operator of the same kind.
+    pub fn has_options_of(&self, other: &Self) -> Result<bool> {
+        for &name in self.fields().1.iter().filter(|name| !matches!(**name, "new_shape" | "squeeze_dims")) {
+            // A byte in place of four: what follows a byte is not part of it.
+            let is_byte = name == FUSED || name == "padding" || name.starts_with("keep_") || OF_BYTES.contains(&name);
+            let same = match is_byte {
+                true => self.option(name, 0_i8)? == other.option(name, 0_i8)?,
+                false => self.option(name, i32::MIN)? == other.option(name, i32::MIN)?,
+            };
+            if !same {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Reads an option that is a text; empty if the file does not have it.

@@ -97,6 +97,21 @@ impl Reader<'_> {
         Ok(self.gathered(x, index.into_iter().map(|at| at as f32).collect(), shape))
     }
 
+    /// The elements of a value, or of each of its steps, repeated along its dimensions of 1.
+    pub(super) fn spread(&mut self, x: Value, shape: Vec<usize>) -> Refused {
+        let dims = x.shape.iter().zip(&shape).enumerate().filter(|&(axis, _)| Some(axis) != x.along.axis());
+        let dims: Vec<(usize, usize)> = dims.map(|(_, (&own, &dim))| (own, dim)).collect();
+        let size = dims.iter().try_fold(1_usize, |all, &(_, dim)| all.checked_mul(dim)).unwrap_or(usize::MAX);
+        fail_if(size > MOST, format_args!("it repeats its input to {size} elements; at most {MOST} are supported"))?;
+        self.take_numbers(size, INDEX)?;
+        let mut index = vec![0];
+        for (own, dim) in dims {
+            let along = |at: usize| (0..dim).map(move |k| at * own + if own == 1 { 0 } else { k });
+            index = index.into_iter().flat_map(along).collect();
+        }
+        Ok(self.gathered(x, index.into_iter().map(|at| at as f32).collect(), shape))
+    }
+
     /// The elements of a value at these positions.
     fn gathered(&mut self, x: Value, index: Vec<f32>, shape: Vec<usize>) -> Value {
         let layer = Layer::new(CellKind::Gather, x.features(), index.len()).extent("rows", 1);

@@ -53,7 +53,7 @@ impl Reader<'_> {
     }
 
     /// The values, with rows in place of whole values if each of them has positions.
-    fn of_one_kind(&mut self, values: Vec<Value>) -> Vec<Value> {
+    pub(super) fn of_one_kind(&mut self, values: Vec<Value>) -> Vec<Value> {
         let is_whole = |value: &Value| value.along == Along::Nothing && value.clone().in_positions().is_some();
         if !values.iter().any(is_whole) {
             return values;

@@ -73,9 +73,13 @@ impl Reader<'_> {
         Ok(operator.outputs.first().copied().flatten().ok_or("it has no output")?)
     }
 
-    /// The shape of an operator's output according to the file.
+    /// The shape of an operator's output according to the file; that of one step, if the first dimension counts steps.
     pub fn output_shape(&self, operator: &Operator<'_>) -> Result<Vec<usize>, Trouble> {
-        Ok(self.model.main.tensors[self.output(operator)?].shape()?)
+        let mut shape = self.model.main.tensors[self.output(operator)?].shape()?;
+        if let Some(batch) = shape.first_mut().filter(|batch| **batch == self.batch) {
+            *batch = 1;
+        }
+        Ok(shape)
     }
 
     /// Refuses an operator whose output has another shape in the file.

@@ -109,6 +109,9 @@ impl<'a> Reader<'a> {
                 Err(Trouble::Whole(ImportError::TooCostly(_))) => return Ok(()),
                 Err(Trouble::Reason(reason)) if joins(operator) && joins_rows(&algebra, operator) => {
                     let output = operator.outputs.iter().flatten().next();
+                    if output.is_some_and(|output| self.distributed.contains_key(output)) {
+                        continue;
+                    }
                     let name = output.map_or_else(|| Ok(String::new()), |&output| main.tensors[output].name())?;
                     let reason = format!("{name:?} joins steps that are no unrolled layer: {reason}");
                     self.no_loop.get_or_insert((reason, WITHOUT));

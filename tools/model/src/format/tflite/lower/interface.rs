@@ -6,7 +6,7 @@ use super::{Along, LSTM, Reader, Value};
 use crate::error::Result;
 use crate::format::refuse::{err_if, unsupported_if};
 use crate::format::tflite::rolled::Unrolled;
-use crate::format::tflite::schema::Type;
+use crate::format::tflite::schema::{Operator, Type};
 use crate::format::tflite::timeline::rows_and_size;
 use crate::format::tflite::{malformed, unsupported};
 
@@ -41,6 +41,11 @@ impl Reader<'_> {
                 err_if(known != steps, || of(format!("of {steps} steps beside another of {known}")))?;
                 (features, Along::Stream(usize::from(shape[0] == 1)))
             }
+            [1, steps, _, _, ..] if steps > 1 && streams(steps) && self.is_batch_of(number, steps) => {
+                let known = *self.steps.get_or_insert(steps);
+                err_if(known != steps, || of(format!("of {steps} steps beside another of {known}")))?;
+                (shape[2..].iter().product(), Along::Stream(1))
+            }
             [1, steps] if steps > 1 && streams(steps) && is_index => {
                 let known = *self.steps.get_or_insert(steps);
                 err_if(known != steps, || of(format!("of {steps} steps beside another of {known}")))?;
@@ -53,8 +58,8 @@ impl Reader<'_> {
         let source = self.network.input(&name, size);
         if self.timeline.has(number) {
             self.network.called_with(&name, rows_and_size(&shape).0);
-        } else if along == Along::Nothing && shape.last() != Some(&size) {
-            self.network.called_with(&name, 1);
+        } else if shape.last() != Some(&size) && (along == Along::Nothing || shape.len() > 3) {
+            self.network.called_with(&name, along.axis().map_or(1, |axis| shape[axis]));
         }
         let value = match counts {
             None => {
@@ -71,6 +76,16 @@ impl Reader<'_> {
         };
         self.values.insert(number, value);
         Ok(())
+    }
+
+    /// Whether all operators that read an input of more than three dimensions make its steps a batch.
+    fn is_batch_of(&self, input: usize, steps: usize) -> bool {
+        let mut readers = self.model.main.operators.iter().filter(|of| of.inputs.contains(&Some(input))).peekable();
+        let is_batch = |of: &Operator<'_>| {
+            let shape = of.outputs.first().copied().flatten().and_then(|output| self.shape_of(output).ok());
+            of.op == "RESHAPE" && shape.is_some_and(|shape| shape.len() > 2 && shape.first() == Some(&steps))
+        };
+        readers.peek().is_some() && readers.all(is_batch)
     }
 
     pub(super) fn outputs(&mut self) -> Result<()> {
