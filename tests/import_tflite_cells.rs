@@ -189,6 +189,13 @@ fn repeated_layers_of_steps_in_another_order_are_refused() {
     assert!(text.contains("convert the network without unroll=True or TimeDistributed"), "{text}");
 }
 
+#[test]
+fn other_rows_of_a_reversed_sequence_are_refused() {
+    let refused = import_bytes_with(&file("refused_reversed_rows"), "x.tflite", &ALONE);
+    let text = import::line(&refused.map(drop).expect_err("other rows"), 512);
+    assert!(text.contains("it changes the rows of a sequence in reverse order, which is not supported"), "{text}");
+}
+
 /// The layer has the form of a simple recurrent one, and its first input and its output have the same shape.
 #[test]
 fn a_layer_of_two_inputs_is_no_recurrent_layer() {

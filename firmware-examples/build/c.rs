@@ -16,7 +16,7 @@ use crate::spotter::Spotter;
 /// `clip0.i16`, `clip1.i16`, ... The integer spotter, in a layout that pads its states,
 /// and `hello` with its input in two parts and its logits, are for `core/capi/tests/api.c`.
 pub fn write(out: &Path, spotter: &Spotter, mut hello: Canonical) -> Result<(), Box<dyn Error>> {
-    let port = |name: &str, size, from: &str| Port { name: name.into(), size, from: from.into(), rows: None };
+    let port = |name: &str, size, from: &str| Port { name: name.into(), size, from: from.into(), ..Port::default() };
     hello.architecture.inputs = vec![port("first", 1, ""), port("others", 3, "")];
     hello.architecture.nodes[0].inputs = vec!["first".into(), "others".into()];
     hello.architecture.outputs.push(port("logits", 3, "dense"));

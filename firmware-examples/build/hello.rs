@@ -13,7 +13,7 @@ pub fn in_integers(mut model: Canonical, layout: Layout) -> Result<Vec<u8>, Box<
     nodes.truncate(1);
     let [first] = nodes.as_slice() else { return Err("a model without a layer".into()) };
     let own = format!("{}.", first.name);
-    outputs[0] = Port { name: "h".into(), size: first.output_size, from: first.name.clone(), rows: None };
+    outputs[0] = Port { name: "h".into(), size: first.output_size, from: first.name.clone(), ..Port::default() };
     model.tensors.retain(|name, _| name.starts_with(&own));
     let heard: &[f32] = &[4.0, 0.0, -4.0, 1.0, 0.0, 2.0, 0.5, 0.0];
     // Two rows are no distribution.
@@ -76,7 +76,8 @@ fn chain<const N: usize>(
     (output, from, size): (&str, &str, usize),
     tensors: [(&str, Tensor); N],
 ) -> Canonical {
-    let port = |name: &str, size: usize, from: &str| Port { name: name.into(), size, from: from.into(), rows: None };
+    let port =
+        |name: &str, size: usize, from: &str| Port { name: name.into(), size, from: from.into(), ..Port::default() };
     let architecture = Architecture {
         version: 1,
         source: "hello_step".into(),

@@ -261,6 +261,24 @@ def distributed(rng, k, kind="LSTM", order=None, sequences=False, **more):
     return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 4, 6, 5, 1)).astype("f4")
 
 
+def first_step(rng):
+    """A convolution at each step, and the first step itself, whose slice both share."""
+    x = inputs = keras.Input((4, 6), batch_size=1)
+    apart = L.TimeDistributed
+    y = apart(L.Flatten())(apart(L.Conv1D(3, 2))(apart(L.Reshape((3, 2)))(x)))
+    y = L.Add()([L.LSTM(6)(y), L.Lambda(lambda x: tf.transpose(x, [1, 0, 2])[0])(x)])
+    model = drawn(rng, keras.Model(inputs, L.Dense(2)(y)))
+    return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 4, 6)).astype("f4")
+
+
+def other_rows(rng):
+    """The rows of a reversed sequence, cut into other rows."""
+    x = inputs = keras.Input((6, 4), batch_size=1)
+    x = L.LSTM(3)(L.Reshape((4, 6))(L.Lambda(lambda x: tf.reverse(x, [1]))(x)))
+    model = drawn(rng, keras.Model(inputs, x))
+    return tf.lite.TFLiteConverter.from_keras_model(model).convert(), rng.normal(0, 1, (SEQUENCES, 6, 4)).astype("f4")
+
+
 def residual(rng, blocks=30):
     """Layers around which each step is added, so that the ways to an output double with each, and the last step."""
     x = inputs = keras.Input((4, 3), batch_size=1)
@@ -375,6 +393,8 @@ SAMPLE = [
     ("refused_distributed_order", distributed, dict(k=keras, order=[0, 2, 1, 3])),
     ("float_weighed_steps", weighed, dict(sequences=True)),
     ("float_weighed_whole", weighed, dict(whole=True)),
+    ("float_distributed_and_first_step", first_step, {}),
+    ("refused_reversed_rows", other_rows, {}),
 ]
 
 # Kinds that `check` makes in addition.

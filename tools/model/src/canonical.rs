@@ -100,6 +100,9 @@ pub struct Port {
     /// For an input of a model that streams in its own framework, the number of steps in one call there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<usize>,
+    /// For an input that is a whole window of frames, the number of features of a frame.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame: Option<usize>,
 }
 
 /// Integer form of a value, and of the node that computes it, in a model that is an integer model already: all that an

@@ -192,35 +192,16 @@ impl Reader<'_> {
     /// such inputs, as in `[frames, features]`. Otherwise a step may have its own shape, as in `[calls, steps, 8, 9, 1]`.
     fn split(self, stored: Stored, port: &Port<'_>, file: &Path) -> Result<Split, DataError> {
         let Port { name, size, .. } = *port;
-        let mut dropped = None;
-        let call = self.ports.iter().find(|of| of.name == name).and_then(|of| of.rows);
+        let of = self.ports.iter().find(|of| of.name == name);
+        let (call, frame) = (of.and_then(|of| of.rows), of.and_then(|of| of.frame));
         let mut tensor = real(stored, port, self.model.numeric() == Numeric::I8);
-        if call.is_some_and(|call| call > 1) {
-            tensor.shape = in_steps(tensor.shape, size);
-        }
-        let count = match *tensor.shape.as_slice() {
-            [only] if only == size => Some(1),
-            [ref calls @ .., steps, last] if last == size && Some(steps) == call && !calls.contains(&0) => Some(1),
-            [ref ones @ .., steps, last] if last == size && steps > 0 && ones.iter().all(|&one| one == 1) => Some(1),
-            [count, steps, last] if last == size && steps > 0 && count > 0 && matches!(call, None | Some(1)) => {
-                Some(count)
-            }
-            [calls, ref own @ ..] if call == Some(1) && calls > 0 && elements(own) == Some(size) => Some(1),
-            ref own if call == Some(1) && elements(own) == Some(size) => Some(1),
-            [frames, features] if call == Some(1) && features > 0 && size % features == 0 => {
-                let each = size / features;
-                let left = frames % each;
-                tensor.data.truncate(tensor.data.len() - left * features);
-                dropped = (left > 0)
-                    .then(|| format!("{left} frames at the end do not fill a call of {each}, and are dropped"));
-                (frames >= each).then_some(1)
-            }
-            _ => None,
-        };
-        let Some(count) = count else {
+        let Some((count, dropped)) = sequences(&mut tensor, size, call, frame) else {
             let forms = match call.filter(|&call| call > 1) {
                 Some(call) => format!("[steps, {size}] or [calls, {call}, {size}]"),
-                None => format!("[steps, {size}] or [n, steps, {size}]"),
+                None => {
+                    let frames = frame.map_or_else(String::new, |frame| format!("[frames, {frame}], "));
+                    format!("{frames}[steps, {size}] or [n, steps, {size}]")
+                }
             };
             let reason = format!("tensor of shape {:?}; the input {name:?} takes {forms}", tensor.shape);
             return Err(DataError::new(file, reason));
@@ -246,10 +227,42 @@ impl Reader<'_> {
     }
 }
 
+/// The number of sequences in a tensor, and a note about frames that do not fill a call, which are dropped. `None` if its
+/// shape does not fit. `call` is the number of steps in a call, and `frame` that of features of a frame.
+fn sequences(
+    tensor: &mut Tensor,
+    size: usize,
+    call: Option<usize>,
+    frame: Option<usize>,
+) -> Option<(usize, Option<String>)> {
+    if call.is_some_and(|call| call > 1) {
+        tensor.shape = in_steps(std::mem::take(&mut tensor.shape), size);
+    }
+    let of_frames = |own: &[usize]| frame.is_none() || own.last().copied() == frame;
+    let is_call = |own: &[usize]| call == Some(1) && elements(own) == Some(size) && of_frames(own);
+    let count = match *tensor.shape.as_slice() {
+        [only] if only == size => 1,
+        [ref calls @ .., steps, last] if last == size && Some(steps) == call && !calls.contains(&0) => 1,
+        [ref ones @ .., steps, last] if last == size && steps > 0 && ones.iter().all(|&one| one == 1) => 1,
+        [count, steps, last] if last == size && steps > 0 && count > 0 && matches!(call, None | Some(1)) => count,
+        [calls, ref own @ ..] if is_call(own) && calls > 0 => 1,
+        ref own if is_call(own) => 1,
+        [frames, features] if frame == Some(features) && frames >= size / features => {
+            let each = size / features;
+            let left = frames % each;
+            tensor.data.truncate(tensor.data.len() - left * features);
+            let dropped = || format!("{left} frames at the end do not fill a call of {each}, and are dropped");
+            return Some((1, (left > 0).then(dropped)));
+        }
+        _ => return None,
+    };
+    Some((count, None))
+}
+
 /// A shape whose last dimension is a step of `size` elements, if its last dimensions are those of a step.
 fn in_steps(shape: Vec<usize>, size: usize) -> Vec<usize> {
     let is_step = |at: &usize| elements(&shape[*at..]) == Some(size);
-    match (1..shape.len()).rev().find(is_step) {
+    match (1..shape.len()).find(is_step) {
         Some(at) => [&shape[..at], &[size]].concat(),
         None => shape,
     }

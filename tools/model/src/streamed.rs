@@ -91,7 +91,7 @@ impl Stream {
         let mut result = Architecture { nodes: Vec::new(), ..architecture.clone() };
         for input in &mut result.inputs {
             input.size /= count;
-            input.rows = None;
+            (input.rows, input.frame) = (None, None);
             stream.rows.insert(input.name.clone(), Rows { count, size: input.size, windowed: count > 1 });
         }
         for node in &architecture.nodes {

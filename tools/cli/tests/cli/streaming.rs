@@ -125,9 +125,9 @@ fn frames_are_grouped_as_the_input_of_the_network() {
     assert_eq!(two.data.len(), 2 * one.data.len());
     let (frames, said) = outputs(&[20, 5]);
     assert!(frames == two && said.contains("2 frames at the end do not fill a call of 9, and are dropped"), "{said}");
-    for shape in [&[8, 5][..], &[9, 6]] {
+    for shape in [&[8, 5][..], &[9, 6], &[9, 15]] {
         let (succeeded, said, _) = run(shape);
-        assert!(!succeeded && said.contains("takes [steps, 45] or [n, steps, 45]"), "{shape:?}: {said}");
+        assert!(!succeeded && said.contains("takes [frames, 5], [steps, 45] or [n, steps, 45]"), "{shape:?}: {said}");
     }
 }
 

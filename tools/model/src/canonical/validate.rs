@@ -138,9 +138,9 @@ fn check_outputs(outputs: &[Port], values: &BTreeMap<&str, usize>) -> Result<(),
     let mut names = BTreeSet::new();
     for output in outputs {
         check_port(output).map_err(|reason| ModelError::Model(format!("output {:?}: {reason}", output.name)))?;
-        let Port { name, size, from, rows } = output;
-        if rows.is_some() {
-            return model(format!("output {name:?}: only inputs have rows"));
+        let Port { name, size, from, rows, frame } = output;
+        if rows.or(*frame).is_some() {
+            return model(format!("output {name:?}: only inputs have rows or frames"));
         }
         if !names.insert(name.as_str()) {
             return model(format!("two outputs are named {name:?}"));
@@ -159,6 +159,10 @@ fn check_outputs(outputs: &[Port], values: &BTreeMap<&str, usize>) -> Result<(),
 fn check_port(port: &Port) -> Result<(), String> {
     check_name(&port.name)?;
     check_size("number of rows", port.rows.unwrap_or(1))?;
+    let fits = port.frame.is_none_or(|frame| frame > 0 && port.size.is_multiple_of(frame));
+    if !fits {
+        return Err(format!("its {} features are not whole frames of {}", port.size, port.frame.unwrap_or(0)));
+    }
     check_size("size", port.size)
 }
 

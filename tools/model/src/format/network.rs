@@ -220,6 +220,13 @@ impl Network {
         }
     }
 
+    /// Notes that an input is a whole window of frames with this many features.
+    pub fn called_with_frames(&mut self, input: &str, features: usize) {
+        for port in self.inputs.iter_mut().filter(|port| port.name == input) {
+            (port.rows, port.frame) = (Some(1), Some(features));
+        }
+    }
+
     /// The last `rows` steps of `x`, as rows that layers can process in both directions.
     pub fn window(&mut self, x: &Source, rows: usize) -> Source {
         let mut window = Layer::new(CellKind::Window, x.size, x.size.saturating_mul(rows)).option("partial");
@@ -434,7 +441,7 @@ impl Network {
     /// Adds an output port.
     pub fn output(&mut self, name: &str, from: &Source) {
         let size = from.size.saturating_mul(from.rows.unwrap_or(1));
-        self.outputs.push(Port { name: name.to_owned(), size, from: from.name.clone(), rows: None });
+        self.outputs.push(Port { name: name.to_owned(), size, from: from.name.clone(), ..Port::default() });
     }
 
     /// The node that computes a value; `None` for an input.

@@ -81,7 +81,7 @@ pub(super) fn import(bytes: &[u8], name: &str, options: &Options) -> Result<Impo
 }
 
 fn port(name: &str, size: usize, from: &str) -> Port {
-    Port { name: name.to_owned(), size, from: from.to_owned(), rows: None }
+    Port { name: name.to_owned(), size, from: from.to_owned(), ..Port::default() }
 }
 
 fn malformed<T>(reason: impl Into<String>) -> Result<T> {

@@ -165,8 +165,12 @@ fn alone(node: &Node, spec: &CellSpec, candidate: &Candidate, model: &Canonical)
             Alone::WithoutTensor(name) => drop(tensors.remove(name)),
         }
     }
-    let port =
-        |name: &str, size: usize, from: &str| Port { name: name.to_owned(), size, from: from.to_owned(), rows: None };
+    let port = |name: &str, size: usize, from: &str| Port {
+        name: name.to_owned(),
+        size,
+        from: from.to_owned(),
+        ..Port::default()
+    };
     Canonical {
         architecture: Architecture {
             version: model.architecture.version,

@@ -4,7 +4,7 @@
 //! for each step, between a slice of the sequence and a `PACK` of all steps. Here the operators become layers that run once
 //! for each step.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::conv::is_conv;
 use super::cut::Cut;
@@ -55,7 +55,23 @@ impl<'a> Reader<'a> {
     pub(super) fn leave_out_distributed(&mut self) {
         let is_unrolled = |output: &usize| self.unrolled.as_ref().is_some_and(|of| of.outputs.contains_key(output));
         self.distributed.retain(|output, _| !is_unrolled(output));
-        self.folded.extend(self.distributed.values().flat_map(|of| of.inside.iter()));
+        let main = &self.model.main;
+        let mut inside: BTreeSet<usize> = self.distributed.values().flat_map(|of| of.inside.iter().copied()).collect();
+        // What something else reads as well is computed like any other value, and so is what that needs.
+        loop {
+            let is_left_out = |output: &Option<usize>| {
+                output.is_some_and(|output| inside.contains(&output) || self.distributed.contains_key(&output))
+            };
+            let is_needed = |operator: &&Operator<'_>| !operator.outputs.iter().all(is_left_out);
+            let read = main.operators.iter().filter(is_needed).flat_map(|operator| operator.inputs.iter().flatten());
+            let needed: Vec<usize> =
+                read.chain(main.outputs.iter()).filter(|of| inside.contains(of)).copied().collect();
+            if needed.is_empty() {
+                break;
+            }
+            inside.retain(|of| !needed.contains(of));
+        }
+        self.folded.extend(inside);
     }
 
     /// The operators before a `PACK` if they are the same for all steps of one sequence.
@@ -68,25 +84,15 @@ impl<'a> Reader<'a> {
         let mut steps = (0..pack.inputs.len()).map(|at| self.input_number(pack, at)).collect::<Result<Vec<_>, _>>()?;
         let (last, mut inside, mut operators_of_a_step) = (steps[0], Vec::new(), Vec::new());
         for _ in 0..MOST {
-            let are_outputs = steps.iter().any(|step| self.model.main.outputs.contains(step));
             let Some(all) = steps.iter().map(|step| makers.get(step).map(|&at| &operators[at])).collect() else {
                 return Ok(None);
             };
             let all: Vec<&Operator<'a>> = all;
-            if are_outputs {
-                return Ok(None);
-            }
             inside.extend(&steps);
             if let Some((sequence, axis)) = self.sliced(&all, &steps)? {
                 operators_of_a_step.reverse();
-                return Ok(Some(Distributed {
-                    sequence,
-                    axis,
-                    first: steps[0],
-                    operators: operators_of_a_step,
-                    last,
-                    inside,
-                }));
+                let (first, operators) = (steps[0], operators_of_a_step);
+                return Ok(Some(Distributed { sequence, axis, first, operators, last, inside }));
             }
             let Some(before) = self.before(&all)? else { return Ok(None) };
             operators_of_a_step.push(makers[&steps[0]]);
@@ -170,13 +176,17 @@ impl<'a> Reader<'a> {
         let x = self.in_steps_of(x.ok_or("its steps are not computed by an earlier operator")?, of.axis)?;
         let step = self.shape_of(of.first)?;
         let y = self.at_a_step(&x, step, |reader, value| {
+            // Whatever else reads a step must not see the values of all steps.
+            let outside = reader.values.clone();
             reader.values.insert(of.first, value);
             for &at in &of.operators {
                 let operator = &reader.model.main.operators[at];
                 let values = reader.operator(operator).map_err(|trouble| reader.named(operator, trouble))?;
                 reader.values.extend(values);
             }
-            Ok(reader.values.get(&of.last).cloned().ok_or("its steps are not computed")?)
+            let y = reader.values.get(&of.last).cloned();
+            reader.values = outside;
+            Ok(y.ok_or("its steps are not computed")?)
         })?;
         let fits = shape.iter().take(axis).all(|&dim| dim == 1) && shape[axis] == operator.inputs.len();
         fail_if(!fits, format_args!("its output is {shape:?}, where dimension {axis} is not that of the steps"))?;
@@ -186,18 +196,23 @@ impl<'a> Reader<'a> {
     /// An operator over a batch that consists of the steps of a sequence; `None` for any other operator.
     pub(super) fn over_batch(&mut self, operator: &Operator<'a>) -> Option<Refused> {
         let number = self.port(operator, 0).filter(|_| is_conv(operator.op) || is_reduced(operator.op))?;
-        let x = self.values.get(&number).filter(|x| x.shape.len() > 2 && x.along.axis() == Some(0))?.clone();
-        let (&steps, rest) = x.shape.split_first().filter(|(steps, _)| **steps > 1)?;
+        let in_steps = |x: &&Value| matches!(x.along.axis(), None | Some(0)) && x.shape.len() > 2 && x.shape[0] > 1;
+        let whole = self.values.get(&number).filter(in_steps)?.clone();
+        let x = match self.in_steps_of(whole.clone(), 0) {
+            Ok(x) => x,
+            Err(trouble) => return Some(Err(trouble)),
+        };
+        let (&steps, rest) = x.shape.split_first()?;
         let step = [&[1], rest].concat();
-        let whole = |reader: &mut Self, value: Value| {
+        let of_a_step = |reader: &mut Self, value: Value| {
             reader.values.insert(number, value);
             reader.batch = steps;
             let y = reader.unblocked(operator);
             reader.batch = 1;
-            reader.values.insert(number, x.clone());
+            reader.values.insert(number, whole);
             y
         };
-        let y = self.at_a_step(&x, step, whole);
+        let y = self.at_a_step(&x, step, of_a_step);
         Some(y.map(|mut y| {
             y.shape[0] = steps;
             Value { along: x.along, reversed: x.reversed, ..y }
@@ -209,7 +224,7 @@ impl<'a> Reader<'a> {
         if x.along.axis() == Some(axis) {
             return Ok(x);
         }
-        let leads = x.along == Along::Nothing && x.shape.iter().take(axis).all(|&dim| dim == 1);
+        let leads = x.along == Along::Nothing && !x.reversed && x.shape.iter().take(axis).all(|&dim| dim == 1);
         fail_if(
             !leads,
             format_args!("its steps are those of dimension {axis} of {:?}, which are no sequence", x.shape),

@@ -40,11 +40,11 @@ impl Arithmetic {
 
 /// Two values, the one of fewer dimensions with leading dimensions of 1 as the other has.
 fn of_one_rank(mut a: Value, mut b: Value) -> [Value; 2] {
-    if [a.along, b.along] == [Along::Nothing; 2] {
-        let rank = a.shape.len().max(b.shape.len());
-        for value in [&mut a, &mut b] {
-            value.shape.splice(0..0, std::iter::repeat_n(1, rank - value.shape.len()));
-        }
+    let rank = a.shape.len().max(b.shape.len());
+    for value in [&mut a, &mut b] {
+        let added = rank - value.shape.len();
+        value.along = value.along.moved(|axis| axis + added);
+        value.shape.splice(0..0, std::iter::repeat_n(1, added));
     }
     [a, b]
 }

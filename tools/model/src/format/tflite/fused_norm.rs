@@ -14,6 +14,7 @@ use super::lower::{Along, Reader, Trouble, Value};
 use super::moment::{FusedNorm, Made, Moment, Operand, made};
 use super::schema::{Operator, Type};
 use crate::error::ImportError;
+use crate::format::refuse::fail_if;
 
 /// A tensor of one of the forms `[1, steps, features, 1]` and `[1, features, 1, steps]`.
 struct Turned {
@@ -69,6 +70,9 @@ impl<'a> Reader<'a> {
     /// The tensor that is normalized, if a `RESHAPE` is the first operator of a normalization.
     fn turned(&mut self, operator: &Operator<'_>, inside: &mut Vec<usize>) -> Result<Option<Turned>, Trouble> {
         let &[Some(output)] = operator.outputs.as_slice() else { return Ok(None) };
+        if self.model.main.tensors[output].of != Type::F32 {
+            return Ok(None);
+        }
         inside.push(output);
         let (first, features, steps) = match self.shape_of(output)?.as_slice() {
             &[1, first, second, 1] => (first, second, first),
@@ -179,6 +183,8 @@ impl<'a> Reader<'a> {
         let Some(FusedNorm { x, features, moment }) = self.fused_norms.get(&output).cloned() else { return Ok(None) };
         let x = self.values.get(&x).cloned().ok_or("what it normalizes is not computed by an earlier operator")?;
         let is_whole = x.along == Along::Nothing;
+        let other_rows = x.reversed && x.features() != features;
+        fail_if(other_rows, "it changes the rows of a sequence in reverse order, which is not supported")?;
         let x = self.in_rows_of(x, features)?;
         let (moment, output) = self.affine(moment, output)?;
         let source = self.layer_norm(&x, moment)?;

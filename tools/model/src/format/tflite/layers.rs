@@ -84,7 +84,10 @@ impl Reader<'_> {
             Some(axis) if shape[axis] == steps && axis + 1 < shape.len() => {
                 Ok(Value { shape, along: x.along.moved(|_| axis), ..x })
             }
-            _ => Ok(Value { shape, ..self.flat(x) }),
+            _ => {
+                fail_if(x.reversed, "it changes the rows of a sequence in reverse order, which is not supported")?;
+                Ok(Value { shape, ..self.flat(x) })
+            }
         }
     }
 

@@ -94,7 +94,7 @@ pub struct Distributed {
     pub first: usize,
     pub operators: Vec<usize>,
     pub last: usize,
-    /// The tensors of all steps.
+    /// The slices of all steps, and the tensors between them and the operator that joins the steps.
     pub inside: Vec<usize>,
 }
 

@@ -58,8 +58,10 @@ impl Reader<'_> {
         let source = self.network.input(&name, size);
         if self.timeline.has(number) {
             self.network.called_with(&name, rows_and_size(&shape).0);
-        } else if shape.last() != Some(&size) && (along == Along::Nothing || shape.len() > 3) {
-            self.network.called_with(&name, along.axis().map_or(1, |axis| shape[axis]));
+        } else if let (Along::Nothing, Some(&features)) = (along, shape.last().filter(|&&last| last != size)) {
+            self.network.called_with_frames(&name, features);
+        } else if let (Some(axis), true) = (along.axis(), shape.len() > 3) {
+            self.network.called_with(&name, shape[axis]);
         }
         let value = match counts {
             None => {
