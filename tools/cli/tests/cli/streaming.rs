@@ -103,7 +103,7 @@ fn frames_are_grouped_as_the_input_of_the_network() {
     let here = Workplace::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/frameworks/tflite");
     let model = folder.join("float_parts.tflite").display().to_string();
-    let frames: Vec<f32> = (0..20 * 5).map(|at| (at * 37 % 101) as f32 / 50.0 - 1.0).collect();
+    let frames: Vec<f32> = (0..9 * 15).map(|at| (at * 37 % 101) as f32 / 50.0 - 1.0).collect();
     let run = |shape: &[usize]| {
         let data = frames[..shape.iter().product()].to_vec();
         let tensor = Tensor { shape: shape.to_vec(), data };
