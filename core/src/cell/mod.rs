@@ -72,8 +72,8 @@ use crate::kernel::{CortexM0, CortexM4, CortexM4I4, CortexM55, Kernel, Portable,
 use crate::node::{Cell, Cells, Entry, Node};
 use crate::spec::Specs;
 
-// The kernels of the layouts. `CellKind::integer` refuses a layout that this build does not read. The portable kernel
-// stands for its kernel, so that the compiler generates no code for it.
+// The kernels of the layouts. For a layout that this build does not read, the type is that of the portable kernel, so that
+// the compiler generates no code for the layout's own. It is never called: `CellKind::integer` refuses such a layout.
 type OfM0 = <IfRead<{ Layout::CortexM0.is_read() }, CortexM0> as Choice>::Kernel;
 type OfM4 = <IfRead<{ Layout::CortexM4.is_read() }, CortexM4> as Choice>::Kernel;
 type OfM4I4 = <IfRead<{ Layout::CortexM4.is_read() }, CortexM4I4> as Choice>::Kernel;

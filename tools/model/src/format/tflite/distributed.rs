@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::conv::is_conv;
 use super::cut::Cut;
 use super::lower::{Along, Distributed, Reader, Refused, Trouble, Value};
+use super::rows_in_time::axis_of;
 use super::schema::{Operator, Type};
 use crate::error::ImportError;
 use crate::format::refuse::fail_if;
@@ -57,7 +58,7 @@ impl<'a> Reader<'a> {
         self.distributed.retain(|output, _| !is_unrolled(output));
         let main = &self.model.main;
         let mut inside: BTreeSet<usize> = self.distributed.values().flat_map(|of| of.inside.iter().copied()).collect();
-        // What something else reads as well is computed like any other value, and so is what that needs.
+        // A value that another operator reads is computed as usual, and so are the values that it needs.
         loop {
             let is_left_out = |output: &Option<usize>| {
                 output.is_some_and(|output| inside.contains(&output) || self.distributed.contains_key(&output))
@@ -168,15 +169,12 @@ impl<'a> Reader<'a> {
         let &[Some(output)] = operator.outputs.as_slice() else { return Ok(None) };
         let Some(of) = self.distributed.get(&output).cloned() else { return Ok(None) };
         let shape = self.output_shape(operator)?;
-        let axis = operator.option("axis", 0_i32)?;
-        let axis = if axis < 0 { i64::from(axis) + shape.len() as i64 } else { axis.into() };
-        let axis =
-            usize::try_from(axis).ok().filter(|&axis| axis < shape.len()).ok_or("its axis is none of its output")?;
+        let axis = axis_of(operator.option("axis", 0_i32)?, shape.len()).ok_or("its output has no such axis")?;
         let x = self.values.get(&of.sequence).cloned();
         let x = self.in_steps_of(x.ok_or("its steps are not computed by an earlier operator")?, of.axis)?;
         let step = self.shape_of(of.first)?;
         let y = self.at_a_step(&x, step, |reader, value| {
-            // Whatever else reads a step must not see the values of all steps.
+            // Other readers of a step must not get the values of all steps.
             let outside = reader.values.clone();
             reader.values.insert(of.first, value);
             for &at in &of.operators {
@@ -233,7 +231,7 @@ impl<'a> Reader<'a> {
         Ok(Value { source, along: Along::Rows(axis), ..x })
     }
 
-    /// What layers compute of each step of a sequence, where a step has this shape.
+    /// The output of layers that run at each step of a sequence, given the shape of a step.
     fn at_a_step(
         &mut self,
         x: &Value,

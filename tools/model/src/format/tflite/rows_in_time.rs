@@ -331,7 +331,7 @@ impl Reader<'_> {
 }
 
 /// An axis that may count from the end.
-fn axis_of(axis: i32, dims: usize) -> Option<usize> {
+pub(super) fn axis_of(axis: i32, dims: usize) -> Option<usize> {
     let axis = if axis < 0 { i64::from(axis) + dims as i64 } else { axis.into() };
     usize::try_from(axis).ok().filter(|&axis| axis < dims)
 }
