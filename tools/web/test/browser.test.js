@@ -9,8 +9,12 @@ import { BUILT, FOREIGN, browser, eventsOf, floatsOf, serve } from "./site.js";
 
 /** Seconds of the microphone. CI takes few; the bars hold for 60. */
 const SECONDS = Number(process.env.TIDEGATE_WEB_SECONDS ?? 5);
-/** Milliseconds between two turns of a timer of 2 ms after which a measurement judges the machine, not the page. */
+/** Milliseconds that a turn of [`machine`] may be late. After more, a measurement judges the machine, not the page. */
 const STALL = 5;
+/** Milliseconds between two turns of [`machine`], as between two frames of the keyword spotter. */
+const PACE = 20;
+/** Multiplications and additions of a turn of [`machine`]: about a quarter of a millisecond, as a frame takes. */
+const OPERATIONS = 90000;
 /** Folder to write pictures of the page to, if any. */
 const PICTURES = process.env.TIDEGATE_WEB_PICTURES;
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
@@ -59,6 +63,36 @@ const detections = (page) => page.locator("#detections li").allTextContents();
 const posteriors = (page) =>
   page.evaluate(() => globalThis.tidegateFrames().flatMap(({ posteriors }) => (posteriors ? [...posteriors] : [])));
 
+function arithmetic() {
+  let result = 1;
+  for (let operation = 0; operation < OPERATIONS; operation += 1) result = result * 1.0000001 + 1e-9;
+  return result;
+}
+
+/**
+ * What the machine does meanwhile to a loop of fixed work. The host of a virtual machine can take a core away unseen:
+ * the clocks of the threads count that time as theirs. Returns a function that stops the loop, and returns how late a
+ * turn was at most, and the milliseconds that the slowest of a hundred turns took beyond the usual one.
+ */
+function machine() {
+  for (let turn = 0; turn < 50; turn += 1) arithmetic();
+  const times = [];
+  let [late, due] = [0, performance.now() + PACE];
+  const timer = setInterval(() => {
+    late = Math.max(late, performance.now() - due);
+    const start = process.cpuUsage();
+    arithmetic();
+    const { user, system } = process.cpuUsage(start);
+    times.push((user + system) / 1000);
+    due = performance.now() + PACE;
+  }, PACE);
+  return () => {
+    clearInterval(timer);
+    times.sort((a, b) => b - a);
+    return { stall: late, noise: times[Math.floor(times.length / 100)] - times[times.length >> 1] };
+  };
+}
+
 /** Runs the microphone for some seconds. Times are CPU times of the thread of the worklet, from Chromium's trace. */
 async function measure(page, duration) {
   const tracing = await chromium.newBrowserCDPSession();
@@ -73,16 +107,11 @@ async function measure(page, duration) {
       const frames = globalThis.tidegateFrames().length;
       return { seconds: performance.now() / 1000, frames, rendered, underruns: playbackStats.underrunEvents };
     });
-  // A timer of this process tells whether the machine stops for a while, as a busy virtual machine does.
-  let [stall, last] = [0, performance.now()];
-  const timer = setInterval(() => {
-    const at = performance.now();
-    [stall, last] = [Math.max(stall, at - last), at];
-  }, 2);
+  const stopped = machine();
   const start = await now();
   await page.waitForTimeout(1000 * duration);
   const end = await now();
-  clearInterval(timer);
+  const { stall, noise } = stopped();
   const complete = new Promise((resolve) => tracing.once("Tracing.tracingComplete", resolve));
   await tracing.send("Tracing.end");
   await complete;
@@ -95,22 +124,24 @@ async function measure(page, duration) {
     lost: seconds - (end.rendered - start.rendered),
     underruns: end.underruns - start.underruns,
     load: work.reduce((sum, time) => sum + time, 0) / (1000 * seconds),
-    // The quanta that complete a frame are those with the most work.
     stall,
+    noise,
+    // The quanta that complete a frame are those with the most work.
     p99: work[Math.floor(frames / 100)],
     longest: work[0],
   };
 }
 
 /** What a measurement says against the bars. */
-function faultsOf({ lost, underruns, load, p99, longest }) {
+function faultsOf({ lost, underruns, load, noise, p99, longest }) {
   const faults = [];
   if (!(longest > 0)) faults.push("nothing was traced");
   if (underruns !== 0) faults.push(`${underruns} underruns`);
   // A quantum takes 8 ms, and Chromium renders some of them ahead.
   if (!(lost < 0.05)) faults.push(`${lost} s of sound lost`);
   if (!(load <= 0.05)) faults.push(`${100 * load} % of a core`);
-  if (!(p99 <= 1)) faults.push(`${p99} ms`);
+  // package.test.js holds this bar without what the machine adds.
+  if (!(p99 - noise <= 1)) faults.push(`${p99} ms, of which the machine added ${noise} ms`);
   return faults;
 }
 
