@@ -141,6 +141,8 @@ impl TwinNode {
             }
         }
         let cells = if kind == CellKind::Lstm { node.hidden_size } else { 0 };
+        let waiting = if kind == CellKind::Delay { node.extent("steps") } else { 1 };
+        let hidden = vec![0; waiting * node.output_size];
         Self {
             kind,
             node: node.clone(),
@@ -149,9 +151,9 @@ impl TwinNode {
             weights,
             rows,
             vectors,
-            hidden: vec![0; node.output_size],
             cell: vec![0; cells],
-            apart: vec![(vec![0; node.output_size], vec![0; cells]); node.steps()],
+            apart: vec![(hidden.clone(), vec![0; cells]); node.steps()],
+            hidden,
             window: (VecDeque::new(), 0),
         }
     }
@@ -227,6 +229,10 @@ impl TwinNode {
                 let index = &self.vectors["index"][..self.node.output_size / rows];
                 let of = |row: &[i64]| index.iter().map(|&at| row.get(at as usize).copied().unwrap_or(0)).collect();
                 x.chunks(x.len() / rows).flat_map(|row| -> Vec<i64> { of(row) }).collect()
+            }
+            CellKind::Delay => {
+                self.hidden.extend(x);
+                self.hidden.drain(..x.len()).collect()
             }
             CellKind::Softmax => self.softmax(x),
             CellKind::Conv => self.conv(x, self.extent("groups")),

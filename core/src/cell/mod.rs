@@ -10,6 +10,7 @@ pub mod cfc;
 pub mod cfn;
 pub mod conv;
 pub mod conv_lstm;
+pub mod delay;
 pub mod dense;
 pub mod depthwise_conv;
 pub mod elman;
@@ -143,6 +144,7 @@ impl CellKind {
             Self::WindowDense => window_dense::entry::<W, K>(),
             Self::WindowDepthwise => window_depthwise::entry::<W, K>(),
             Self::Gather => gather::entry::<W, K>(),
+            Self::Delay => delay::entry::<W, K>(),
         }
     }
 

@@ -83,7 +83,7 @@ pub(super) const SPEC: CellSpec = CellSpec {
 };
 
 /// The greatest count that an i16 holds.
-const MOST_STEPS: Dim = Dim::Const(i16::MAX as usize);
+pub(super) const MOST_STEPS: Dim = Dim::Const(i16::MAX as usize);
 
 /// An i16 holds the counts of a window.
 pub(super) const COUNTED: &[Rule] =

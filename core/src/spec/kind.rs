@@ -65,6 +65,7 @@ kinds! {
     WindowDense = 47, "window_dense";
     WindowDepthwise = 48, "window_depthwise";
     Gather = 49, "gather";
+    Delay = 50, "delay";
 }
 
 /// Upper bound of the codes.

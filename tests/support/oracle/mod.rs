@@ -31,6 +31,7 @@ mod cfc;
 mod cfn;
 mod conv;
 mod conv_lstm;
+mod delay;
 mod dense;
 mod depthwise_conv;
 mod elman;
@@ -87,6 +88,7 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "cfn" => (cfn::step, cfn::state_len),
         "conv" => (conv::step, stateless),
         "conv_lstm" => (conv_lstm::step, conv_lstm::state_len),
+        "delay" => (delay::step, delay::state_len),
         "dense" => (dense::step, stateless),
         "depthwise_conv" => (depthwise_conv::step, stateless),
         "elman" => (elman::step, elman::state_len),

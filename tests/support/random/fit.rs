@@ -150,6 +150,11 @@ impl Fit {
         Self { extents: vec![("rows", rows), ("row", row), ("first", row - 1)], ..Self::units(input, rows) }
     }
 
+    /// The input of two steps ago.
+    pub fn delayed(input: usize, _: usize) -> Self {
+        Self { extents: vec![("steps", 2)], ..Self::units(input, input) }
+    }
+
     /// A window of three rows that has an output at every step.
     pub fn recent(input: usize, units: usize) -> Self {
         Self { extents: vec![("length", 3), ("prefill", 2)], ..Self::units(input, units) }

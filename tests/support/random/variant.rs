@@ -278,6 +278,7 @@ impl Variant {
             CellKind::WindowDense => vec![Self::new(kind, &[]).fit(Fit::recent)],
             CellKind::WindowDepthwise => vec![Self::new(kind, &[]).fit(Fit::recent_channels)],
             CellKind::Gather => vec![Self::new(kind, &[]).fit(Fit::gathered)],
+            CellKind::Delay => vec![Self::new(kind, &[]).fit(Fit::delayed)],
             _ => panic!("no variants of {}", kind.spec().name),
         }
     }
