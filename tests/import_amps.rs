@@ -6,14 +6,15 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
-use tidegate::Numeric;
+use tidegate::{Layout, Numeric};
 use tidegate_model::backend::Engine;
 
 use tidegate_model::canonical::{Canonical, Schedule};
 use tidegate_model::error::ImportError;
 use tidegate_model::format::{Imported, import_bytes_with};
 use tidegate_model::load::{self, ImageBuffer};
-use tidegate_model::pack::pack;
+use tidegate_model::pack::{pack, pack_with};
+use tidegate_model::quantize::Ranges;
 use tidegate_model::runner;
 use tidegate_tests::data;
 use tidegate_tests::import::{self, ALONE, damaged, sample};
@@ -201,6 +202,94 @@ fn amplifiers_of_several_layers_equal_their_equations() {
     }
 }
 
+/// The WaveNets in tests/frameworks/nam, which `nam.py` has written. `container` holds two of them.
+const WAVENETS: [&str; 7] = ["standard", "gated", "kernels", "bottleneck", "passed_on", "behind", "container"];
+
+fn wavenet(name: &str) -> Vec<u8> {
+    sample(&format!("nam/{name}.nam"))
+}
+
+#[test]
+fn wavenets_equal_neural_amp_modeler_from_the_first_sample_on() {
+    for name in WAVENETS {
+        let imported = import(&wavenet(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let rate = "it was trained for 48000 samples a second";
+        let part = "the last of its 2 networks, which is the default; the others are left out";
+        assert_eq!(imported.notes, if name == "container" { vec![part, rate] } else { vec![rate] });
+        let golden = sample(&format!("nam/{name}.golden.safetensors"));
+        let golden = safetensors::SafeTensors::deserialize(&golden).unwrap();
+        let of = |name: &str| -> Vec<f32> { pod_collect(golden.tensor(name).unwrap().data()) };
+        let (input, expected) = (of("input"), of("output"));
+        let got = outputs(&imported.model, &input);
+        assert_eq!(got.len(), expected.len());
+        let most = worst(got.iter().zip(&expected).map(|(got, expected)| (got - expected).abs()));
+        println!("{name}: {most:.1e} over {} samples", got.len());
+        // Both compute in f32: at most 10 layers in series with sums of at most 30 terms below 1, each off by 2^-24.
+        assert!(most <= 300.0 * 2.0_f32.powi(-24), "{name}: {most:e}");
+    }
+}
+
+fn pod_collect(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks::<4>().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()
+}
+
+#[test]
+fn a_wavenet_runs_in_integers() {
+    let golden = sample("nam/standard.golden.safetensors");
+    let golden = safetensors::SafeTensors::deserialize(&golden).unwrap();
+    let input: Vec<f32> = pod_collect(golden.tensor("input").unwrap().data());
+    let model = model(&wavenet("standard"));
+    let ranges = Ranges::measure(&model, [[input.as_slice()].as_slice()]).unwrap();
+    let image = ImageBuffer::new(&pack_with(&model, Numeric::I8x16, &ranges, Layout::Portable).unwrap());
+    let image = image.model().unwrap();
+    let integers = runner::run(Engine::from(&image), &[&input], None).unwrap().outputs.remove(0);
+    let floats = outputs(&model, &input);
+    let power = |values: &mut dyn Iterator<Item = f32>| values.map(|value| f64::from(value * value)).sum::<f64>();
+    let noise = power(&mut integers.iter().zip(&floats).map(|(integer, float)| integer - float));
+    let snr = 10.0 * (power(&mut floats.iter().copied()) / noise).log10();
+    println!("{snr:.1} dB");
+    assert!(snr >= 30.0, "{snr} dB");
+}
+
+#[test]
+fn settings_of_a_wavenet_that_are_not_read_are_refused_by_name() {
+    let of = |name: &str, change: &dyn Fn(&mut Json)| {
+        let mut json: Json = serde_json::from_slice(&wavenet(name)).unwrap();
+        change(&mut json);
+        json
+    };
+    let layers =
+        |name: &str, field: &str, value: Json| of(name, &|json| json["config"]["layers"][0][field] = value.clone());
+    for (json, reason) in [
+        (layers("standard", "activation", json!("Fasttanh")), r#"activation "Fasttanh""#),
+        (layers("standard", "gating_mode", json!("blended")), r#"gating_mode "blended""#),
+        (layers("standard", "groups_input", json!(2)), "groups_input = 2"),
+        (layers("standard", "conv_pre_film", json!({"active": true})), "conv_pre_film"),
+        (layers("standard", "condition_size", json!(2)), "a condition_size of 2"),
+        (layers("standard", "dilations", json!([])), "its dilations must be 1 to 1024 numbers"),
+        (layers("standard", "kernel_size", json!(0)), "its kernel_size is 0"),
+        (layers("standard", "kernel_sizes", json!([3])), "either kernel_size or kernel_sizes"),
+        (layers("standard", "channels", json!(1 << 20)), "weights, but its config needs"),
+        (layers("standard", "cabinet", json!(1)), "unknown field `cabinet`"),
+        (layers("kernels", "kernel_sizes", json!([6, 4])), "its kernel_sizes has 2 values for 3 layers"),
+        (
+            layers("kernels", "activation", json!({"type": "PReLU", "negative_slopes": [0.1, 0.2, 0.3]})),
+            "negative_slopes, one for each channel,",
+        ),
+        (of("standard", &|json| json["config"]["condition_dsp"] = json!({})), "condition_dsp"),
+        (of("standard", &|json| json["config"]["hidden_size"] = json!(3)), "hidden_size of the architecture WaveNet"),
+        (of("standard", &|json| json["config"]["layers"] = json!([])), "its layers are empty"),
+        (of("standard", &|json| json["weights"].as_array_mut().unwrap().push(json!(1.0))), "but its config needs"),
+        (of("container", &|json| json["config"]["submodels"] = json!([])), "it contains no network"),
+        (
+            of("container", &|json| json["config"]["submodels"][1]["model"]["architecture"] = json!("Linear")),
+            r#"architecture "Linear", other than LSTM and WaveNet,"#,
+        ),
+    ] {
+        refused(&json, reason);
+    }
+}
+
 #[test]
 fn an_initial_state_of_zeros_needs_no_option() {
     let mut json = written([1, 3, 1], 0.9);
@@ -335,12 +424,16 @@ fn other_networks_and_settings_are_refused_by_name() {
         change(&mut json);
         json
     };
-    refused(&with(&|json| json["architecture"] = json!("WaveNet")), r#"architecture "WaveNet", other than LSTM,"#);
-    refused(&with(&|json| json["config"]["head"] = json!(1)), "unknown field `head`");
+    refused(
+        &with(&|json| json["architecture"] = json!("ConvNet")),
+        r#"architecture "ConvNet", other than LSTM and WaveNet,"#,
+    );
+    refused(&with(&|json| json["config"]["cabinet"] = json!(1)), "unknown field `cabinet`");
+    refused(&with(&|json| json["config"]["in_channels"] = json!(1)), "in_channels of the architecture LSTM");
     refused(&with(&|json| json["cabinet"] = json!(1)), r#"field "cabinet" beside the weights"#);
-    refused(&with(&|json| json["config"]["num_layers"] = json!(2)), "it has 70 weights, but its config needs 160");
+    refused(&with(&|json| json["config"]["num_layers"] = json!(2)), "it has 70 weights, but its config needs [12, 6]");
     let huge = with(&|json| json["config"]["hidden_size"] = json!(1 << 20));
-    refused(&huge, "but its config needs 4398058045441");
+    refused(&huge, "but its config needs [4194304, 1048577] after the first 0");
     refused(&with(&|json| json["config"]["hidden_size"] = json!(1_u64 << 40)), "its sizes must be from 1 to 1048576");
 }
 
@@ -353,6 +446,9 @@ fn damaged_files_are_refused_or_give_a_model() {
         for end in (0..text.len()).step_by(13) {
             import::line(&import(&text[..end]).expect_err("it must be refused"), 2048);
         }
+    }
+    for name in WAVENETS {
+        damaged(name, 7, &wavenet(name), import);
     }
     let tested = BTreeMap::from([("input_batch", json!([1e30, -1e30])), ("output_batch", json!([0.0, 0.0]))]);
     let fields: Vec<(&str, Json)> = tested.into_iter().collect();
