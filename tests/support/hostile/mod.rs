@@ -3,6 +3,7 @@
 
 mod data;
 mod keras;
+mod nam;
 mod onnx;
 mod tensorflow;
 mod tflite;
@@ -21,7 +22,8 @@ pub struct Hostile {
 
 /// Model files.
 pub fn models() -> Vec<Hostile> {
-    [torch::all(), onnx::all(), keras::all(), tensorflow::all(), tflite::all()].into_iter().flatten().collect()
+    let all = [torch::all(), onnx::all(), keras::all(), tensorflow::all(), tflite::all(), nam::all()];
+    all.into_iter().flatten().collect()
 }
 
 /// Files of arrays and sounds.

@@ -1,6 +1,7 @@
 //! Neural Amp Modeler's files (<https://github.com/sdatkinson/NeuralAmpModelerCore>): networks over samples.
 
 mod config;
+mod lists;
 mod lstm;
 mod wavenet;
 

@@ -4,8 +4,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tidegate::internals::activation::Activation;
 
+use super::lists::{Curve, Few, Film, OneOrEach};
 use super::malformed;
-use crate::canonical::{MAX_NODES, MAX_SIZE};
+use crate::canonical::MAX_SIZE;
 use crate::data::one_line;
 use crate::error::Result;
 use crate::format::array::Array;
@@ -35,13 +36,13 @@ pub(super) struct Config {
     input_size: Option<usize>,
     hidden_size: Option<usize>,
     num_layers: Option<usize>,
-    layers: Option<Vec<Stack>>,
+    layers: Option<Few<Stack>>,
     head: Option<PostHead>,
     /// The last weight has this value too, and is used instead.
     head_scale: Option<IgnoredAny>,
     in_channels: Option<usize>,
     condition_dsp: Option<IgnoredAny>,
-    submodels: Option<Vec<Submodel>>,
+    submodels: Option<Few<Submodel>>,
 }
 
 #[derive(Deserialize)]
@@ -70,14 +71,14 @@ pub(super) struct Stack {
     pub input_size: usize,
     pub condition_size: usize,
     pub channels: usize,
-    pub dilations: Vec<usize>,
+    dilations: Few<usize>,
     bottleneck: Option<usize>,
     kernel_size: Option<usize>,
-    kernel_sizes: Option<Vec<usize>>,
+    kernel_sizes: Option<Few<usize>>,
     activation: OneOrEach<Curve>,
     gated: Option<bool>,
     gating_mode: Option<OneOrEach<String>>,
-    secondary_activation: Option<OneOrEach<Option<Curve>>>,
+    secondary_activation: Option<OneOrEach<Curve>>,
     head: Option<StackHead>,
     head_size: Option<usize>,
     head_bias: Option<bool>,
@@ -115,7 +116,7 @@ pub(super) struct StackHead {
 pub(super) struct PostHead {
     pub channels: usize,
     pub out_channels: usize,
-    pub kernel_sizes: Vec<usize>,
+    pub kernel_sizes: Few<usize>,
     activation: Curve,
     pub in_channels: Option<usize>,
 }
@@ -127,33 +128,6 @@ struct Pointwise {
     #[serde(default = "one")]
     groups: usize,
     out_channels: Option<usize>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Film {
-    Absent(bool),
-    Settings { active: Option<bool> },
-}
-
-#[derive(Clone, Deserialize)]
-#[serde(untagged)]
-enum OneOrEach<T> {
-    Each(Vec<T>),
-    One(T),
-}
-
-/// An activation by its name, or with its settings.
-#[derive(Clone, Deserialize)]
-#[serde(untagged)]
-enum Curve {
-    Name(String),
-    Settings {
-        #[serde(rename = "type")]
-        name: String,
-        negative_slope: Option<f32>,
-        negative_slopes: Option<IgnoredAny>,
-    },
 }
 
 /// A layer of a stack.
@@ -194,7 +168,7 @@ impl Config {
 
     pub fn submodels(self) -> Result<Vec<Submodel>> {
         self.only(CONTAINER, &["submodels"])?;
-        needed(self.submodels, "submodels")
+        Ok(needed(self.submodels, "submodels")?.0)
     }
 
     pub fn lstm(self) -> Result<Lstm> {
@@ -208,7 +182,7 @@ impl Config {
 
     pub fn wavenet(self) -> Result<WaveNet> {
         self.only(WAVENET, &["layers", "head", "head_scale", "in_channels"])?;
-        let stacks = needed(self.layers, "layers")?;
+        let stacks = needed(self.layers, "layers")?.0;
         let first = stacks.first().map_or(1, |stack| stack.input_size);
         let inputs = self.in_channels.unwrap_or(first);
         unsupported_if(inputs != first, format_args!("in_channels = {inputs} with layers of {first}"))?;
@@ -216,13 +190,19 @@ impl Config {
     }
 }
 
-/// The values of each of `count` layers.
-fn each<T: Clone>(values: &OneOrEach<T>, count: usize, name: &str) -> Result<Vec<T>> {
+/// The value of each of `count` layers.
+fn each<T: Clone>(values: &OneOrEach<T>, count: usize, name: &str) -> Result<Vec<Option<T>>> {
     match values {
-        OneOrEach::One(value) => Ok(vec![value.clone(); count]),
-        OneOrEach::Each(values) if values.len() == count => Ok(values.clone()),
-        OneOrEach::Each(values) => malformed(format!("its {name} has {} values for {count} layers", values.len())),
+        OneOrEach::One(value) => Ok(vec![Some(value.clone()); count]),
+        OneOrEach::Each(values) => of_each(values, count, name),
     }
+}
+
+fn of_each<T: Clone>(Few(values): &Few<T>, count: usize, name: &str) -> Result<Vec<T>> {
+    if values.len() == count {
+        return Ok(values.clone());
+    }
+    malformed(format!("its {name} has {} values for {count} layers", values.len()))
 }
 
 /// A size that a network can have.
@@ -244,8 +224,8 @@ impl Stack {
         ] {
             size(value, name)?;
         }
-        if !(1..=MAX_NODES).contains(&self.dilations.len()) {
-            return malformed(format!("its dilations must be 1 to {MAX_NODES} numbers"));
+        if self.dilations.0.is_empty() {
+            return malformed("its dilations are empty".into());
         }
         for (groups, name) in [
             (self.groups_input, "groups_input"),
@@ -266,17 +246,20 @@ impl Stack {
             (&self.layer1x1_post_film, "layer1x1_post_film"),
             (&self.head1x1_post_film, "head1x1_post_film"),
         ] {
-            let is_active = match film {
-                None | Some(Film::Absent(false)) => false,
-                Some(Film::Absent(true)) => true,
-                Some(Film::Settings { active }) => active.unwrap_or(true),
-            };
-            unsupported_if(is_active, name)?;
+            unsupported_if(film.as_ref().is_some_and(|film| film.active), name)?;
         }
         if !self.has_pointwise() && self.bottleneck() != self.channels {
             return malformed("its bottleneck differs from its channels, and it has no layer1x1".into());
         }
         Ok(())
+    }
+
+    /// The least number of nodes that it becomes: one for each layer and each delay.
+    pub fn least_nodes(&self) -> Result<usize> {
+        let delays = |kernel: usize, dilation: usize| if dilation > 1 { kernel.saturating_sub(1) } else { 0 };
+        let of_head = self.head().map(|head| delays(head.kernel_size, head.head_dilation))?;
+        let layers = self.steps()?.into_iter().map(|step| 1 + delays(step.kernel, step.dilation));
+        Ok(layers.fold(of_head, usize::saturating_add))
     }
 
     pub fn bottleneck(&self) -> usize {
@@ -322,16 +305,16 @@ impl Stack {
     }
 
     pub fn steps(&self) -> Result<Vec<Step>> {
-        let count = self.dilations.len();
+        let count = self.dilations.0.len();
         let kernels = match (&self.kernel_size, &self.kernel_sizes) {
             (Some(kernel), None) => vec![*kernel; count],
-            (None, Some(kernels)) => each(&OneOrEach::Each(kernels.clone()), count, "kernel_sizes")?,
+            (None, Some(kernels)) => of_each(kernels, count, "kernel_sizes")?,
             _ => return malformed("its config needs either kernel_size or kernel_sizes".into()),
         };
         let gated = if self.gated == Some(true) { "gated" } else { "none" };
         let modes = match &self.gating_mode {
             Some(modes) => each(modes, count, "gating_mode")?,
-            None => vec![gated.to_owned(); count],
+            None => vec![Some(gated.to_owned()); count],
         };
         let gates = match &self.secondary_activation {
             Some(gates) => each(gates, count, "secondary_activation")?,
@@ -340,15 +323,16 @@ impl Stack {
         let curves = each(&self.activation, count, "activation")?;
         let mut steps = Vec::with_capacity(count);
         for (at, (curve, gate)) in curves.iter().zip(&gates).enumerate() {
-            let gate = match modes[at].as_str() {
-                "none" => None,
-                "gated" => Some(gate.as_ref().map_or(Ok(Activation::Sigmoid), Curve::activation)?),
-                other => {
+            let gate = match modes[at].as_deref() {
+                None | Some("none") => None,
+                Some("gated") => Some(gate.as_ref().map_or(Ok(Activation::Sigmoid), Curve::activation)?),
+                Some(other) => {
                     unsupported_if(true, format_args!("gating_mode {:?}", one_line(other)))?;
                     None
                 }
             };
-            let (kernel, dilation) = (size(kernels[at], "kernel_size")?, size(self.dilations[at], "dilation")?);
+            let curve = needed(curve.as_ref(), "activation for each layer")?;
+            let (kernel, dilation) = (size(kernels[at], "kernel_size")?, size(self.dilations.0[at], "dilation")?);
             steps.push(Step { kernel, dilation, activation: curve.activation()?, gate });
         }
         Ok(steps)
@@ -359,11 +343,8 @@ impl PostHead {
     pub fn activation(&self) -> Result<Activation> {
         size(self.channels, "channels of the head")?;
         size(self.out_channels, "out_channels of the head")?;
-        for &kernel in &self.kernel_sizes {
+        for &kernel in &self.kernel_sizes.0 {
             size(kernel, "kernel_sizes of the head")?;
-        }
-        if !(1..=MAX_NODES).contains(&self.kernel_sizes.len()) {
-            return malformed(format!("the kernel_sizes of its head must be 1 to {MAX_NODES} numbers"));
         }
         self.activation.activation()
     }
@@ -371,13 +352,9 @@ impl PostHead {
 
 impl Curve {
     fn activation(&self) -> Result<Activation> {
-        let (name, slope, slopes) = match self {
-            Self::Name(name) => (name, None, None),
-            Self::Settings { name, negative_slope, negative_slopes } => (name, *negative_slope, *negative_slopes),
-        };
-        unsupported_if(slopes.is_some(), "negative_slopes, one for each channel,")?;
-        let slope = slope.unwrap_or(SLOPE);
-        Ok(match name.as_str() {
+        unsupported_if(self.has_slopes, "negative_slopes, one for each channel,")?;
+        let slope = self.slope.unwrap_or(SLOPE);
+        Ok(match self.name.as_str() {
             "Tanh" => Activation::Tanh,
             "Hardtanh" => Activation::HardTanh,
             "ReLU" => Activation::Relu,

@@ -9,9 +9,10 @@ use tidegate::internals::{activation::Activation, cell::CellKind};
 
 use super::config::{PostHead, Stack, Step, WaveNet};
 use super::{Weights, malformed};
-use crate::canonical::Tensor;
+use crate::canonical::{MAX_NODES, Tensor};
 use crate::error::Result;
 use crate::format::network::Source;
+use crate::format::refuse::limit_if;
 use crate::format::{Layer, Network};
 
 /// A value of the network.
@@ -36,6 +37,9 @@ pub(super) fn add(network: &mut Network, config: WaveNet, weights: &mut Weights)
     let WaveNet { stacks, head: post } = config;
     let Some(first) = stacks.first() else { return malformed("its layers are empty".into()) };
     first.check()?;
+    let counts = stacks.iter().map(Stack::least_nodes).collect::<Result<Vec<usize>>>()?;
+    let nodes = counts.into_iter().fold(0_usize, usize::saturating_add);
+    limit_if(nodes > MAX_NODES, MAX_NODES, "nodes")?;
     let silence = vec![0.0; first.input_size];
     let source = network.input("input", first.input_size);
     let input = Value { source, silent: silence.clone(), shift: silence };
@@ -153,9 +157,9 @@ impl Stage<'_> {
         if post.in_channels.is_some_and(|channels| channels != inputs) {
             return malformed(format!("the in_channels of its head are not the {inputs} values before it"));
         }
-        for (at, &kernel) in post.kernel_sizes.iter().enumerate() {
+        for (at, &kernel) in post.kernel_sizes.0.iter().enumerate() {
             let size = y.silent.len();
-            let outputs = if at + 1 == post.kernel_sizes.len() { post.out_channels } else { post.channels };
+            let outputs = if at + 1 == post.kernel_sizes.0.len() { post.out_channels } else { post.channels };
             let layer = Layer::new(CellKind::Activation, size, size).activation("activation", activation);
             let source = self.network.add(layer, &[&y.source]);
             let silent = y.silent.iter().map(|&value| applied(activation, value)).collect();
