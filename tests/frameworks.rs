@@ -30,9 +30,9 @@ fn folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = fs::read_dir(&samples)
         .expect("the samples are there")
         .map(|entry| entry.expect("the folder can be read").path())
-        // `tf1_graphs.rs`, `import_onnx.rs`, `import_tflite.rs` and `docs/attributes.rs` read the other folders.
+        // `tf1_graphs.rs`, `import_onnx.rs`, `import_tflite.rs`, `import_amps.rs` and `docs/attributes.rs` read the others.
         .filter(|path| {
-            path.is_dir() && !["attributes", "tf1_graph", "onnx", "tflite"].iter().any(|own| path.ends_with(own))
+            path.is_dir() && !["attributes", "nam", "tf1_graph", "onnx", "tflite"].iter().any(|own| path.ends_with(own))
         })
         .collect();
     folders.sort();
