@@ -66,13 +66,11 @@ pub(crate) fn step<E: Element>(node: &Node<'_>, io: Io<'_, E>) {
     let Io { x, state, y, .. } = io;
     let (rows, next) = state.split_at_mut(node.padded(&ROWS).min(state.len()));
     let Some(next) = next.first_mut() else { return };
+    let steps = node.extent(STEPS);
     // A state restored from arbitrary bytes may hold another number.
-    let index = next.to_count().min(node.extent(STEPS).saturating_sub(1));
-    let start = index.saturating_mul(node.input_size);
-    if let Some(row) = rows.get_mut(start..).and_then(|rows| rows.get_mut(..node.input_size)) {
-        copy(y, row);
-        copy(row, x);
-    }
-    let after = index.saturating_add(1);
-    *next = E::from_count(if after < node.extent(STEPS) { after } else { 0 });
+    let index = if next.to_count() < steps { next.to_count() } else { 0 };
+    let row = rows.get_mut(index.saturating_mul(y.len())..).unwrap_or_default();
+    copy(y, row);
+    copy(row, x);
+    *next = E::from_count(if index + 1 < steps { index + 1 } else { 0 });
 }

@@ -56,7 +56,7 @@ fn gain(noise: u32, gains: Halves<'_>) -> i16 {
     if noise < 2 {
         return value(noise as usize);
     }
-    let octave = noise.ilog2();
+    let octave = 31 - noise.leading_zeros();
     let first = 3 * octave as usize - 1;
     // The ten bits after the leading one.
     let position = (noise << (31 - octave) >> 21 & 0x3ff) as i32;
@@ -110,7 +110,7 @@ fn logarithm(value: u32) -> u32 {
     if value < 2 {
         return 0;
     }
-    let octave = value.ilog2();
+    let octave = 31 - value.leading_zeros();
     let fraction = value << (31 - octave) << 1 >> 16;
     let (from, to) = match LOG2.get(fraction as usize >> 9..) {
         Some(&[from, to, ..]) => (i32::from(from), i32::from(to)),
