@@ -69,7 +69,9 @@ pub(crate) fn step<E: Element>(node: &Node<'_>, io: Io<'_, E>) {
     let steps = node.extent(STEPS);
     // A state restored from arbitrary bytes may hold another number.
     let index = if next.to_count() < steps { next.to_count() } else { 0 };
-    let row = rows.get_mut(index.saturating_mul(y.len())..).unwrap_or_default();
+    // In integers x and y are longer than a row.
+    let rest = rows.get_mut(index.saturating_mul(node.input_size)..).unwrap_or_default();
+    let row = rest.get_mut(..node.input_size).unwrap_or_default();
     copy(y, row);
     copy(row, x);
     *next = E::from_count(if index + 1 < steps { index + 1 } else { 0 });
