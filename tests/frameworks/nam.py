@@ -174,8 +174,7 @@ def main():
         includes = [f"-I{options.nam}", "-I/usr/include/eigen3", "-I/usr/include/nlohmann"]
         subprocess.run(["c++", "-std=c++20", "-O1", *includes, source, *sources, "-o", runner], check=True)
         models = {name: model(name, rng) for name in CASES}
-        of = lambda name: {key: models[name][key] for key in models[name]}
-        parts = [{"max_value": 0.5, "model": of("gated")}, {"max_value": 1.0, "model": of("kernels")}]
+        parts = [{"max_value": 0.5, "model": models["gated"]}, {"max_value": 1.0, "model": models["kernels"]}]
         models["container"] = {
             "version": "0.7.0",
             "architecture": "SlimmableContainer",

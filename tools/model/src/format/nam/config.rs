@@ -1,4 +1,4 @@
-//! What a file says about its network.
+//! The settings of a network in a file.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -100,7 +100,7 @@ pub(super) struct Stack {
 }
 
 /// The convolution over the sum of the layers' outputs.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StackHead {
     pub out_channels: usize,
@@ -285,12 +285,7 @@ impl Stack {
     /// The convolution over the sum of the layers' outputs.
     pub fn head(&self) -> Result<StackHead> {
         let head = match &self.head {
-            Some(StackHead { out_channels, kernel_size, bias, head_dilation }) => StackHead {
-                out_channels: *out_channels,
-                kernel_size: *kernel_size,
-                bias: *bias,
-                head_dilation: *head_dilation,
-            },
+            Some(head) => head.clone(),
             None => StackHead {
                 out_channels: needed(self.head_size, "head_size")?,
                 kernel_size: 1,
@@ -340,12 +335,20 @@ impl Stack {
 }
 
 impl PostHead {
-    pub fn activation(&self) -> Result<Activation> {
+    /// Checks the sizes.
+    pub fn check(&self) -> Result<()> {
         size(self.channels, "channels of the head")?;
         size(self.out_channels, "out_channels of the head")?;
         for &kernel in &self.kernel_sizes.0 {
             size(kernel, "kernel_sizes of the head")?;
         }
+        if self.kernel_sizes.0.is_empty() {
+            return malformed("the kernel_sizes of its head are empty".into());
+        }
+        Ok(())
+    }
+
+    pub fn activation(&self) -> Result<Activation> {
         self.activation.activation()
     }
 }

@@ -19,9 +19,9 @@ use crate::format::{Layer, Network};
 #[derive(Clone)]
 struct Value {
     source: Source,
-    /// What the network has here in silence.
+    /// The true value in silence.
     silent: Vec<f64>,
-    /// What the network has here, less what the model computes.
+    /// The true value less the one that the model computes.
     shift: Vec<f64>,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn add(network: &mut Network, config: WaveNet, weights: &mut Weights)
     let silence = vec![0.0; first.input_size];
     let source = network.input("input", first.input_size);
     let input = Value { source, silent: silence.clone(), shift: silence };
-    let (mut x, mut sums): (Value, Vec<Value>) = (input.clone(), Vec::new());
+    let (mut x, mut head): (Value, Option<Value>) = (input.clone(), None);
     for (at, stack) in stacks.iter().enumerate() {
         stack.check()?;
         if stack.input_size != x.silent.len() || stack.condition_size != input.silent.len() {
@@ -55,20 +55,18 @@ pub(super) fn add(network: &mut Network, config: WaveNet, weights: &mut Weights)
                 input.silent.len()
             ));
         }
+        // The last weight scales the head of the last stack.
         let is_last = at + 1 == stacks.len();
+        let scale = weights.all.last().filter(|_| is_last).map_or(1.0, |&scale| f64::from(scale));
         let mut stage = Stage { network: &mut *network, weights: &mut *weights };
-        let scale = |weights: &Weights| match (is_last, weights.all.last()) {
-            (true, Some(&scale)) => f64::from(scale),
-            _ => 1.0,
-        };
-        let scale = scale(stage.weights);
-        (x, sums) = stage.stack(stack, &x, &input, sums, is_last, scale)?;
+        let (next, sum) = stage.stack(stack, &x, &input, head, is_last)?;
+        head = Some(stage.head(stack, sum, scale)?);
+        x = next;
     }
-    let [mut y] = <[Value; 1]>::try_from(sums).unwrap_or_else(|_| unreachable!("a stack has one sum"));
+    let Some(mut y) = head else { return malformed("its layers are empty".into()) };
     if let Some(post) = post {
         y = Stage { network, weights }.post(&post, y)?;
     }
-    // The scale of the head, which the last stack has applied.
     weights.tensor(&[1])?;
     network.output("output", &y.source);
     Ok(())
@@ -80,43 +78,43 @@ struct Stage<'n> {
 }
 
 impl Stage<'_> {
-    /// The layers of a stack. Returns their output, and the head's, times `scale`. `sums` is the head's output of the
-    /// stack before, if there is one.
+    /// The layers of a stack. Returns the last one's output, and the sum of all for the head. The head of the stack before,
+    /// if there is one, is part of the sum.
     fn stack(
         &mut self,
         stack: &Stack,
         x: &Value,
         condition: &Value,
-        mut sums: Vec<Value>,
+        head_before: Option<Value>,
         is_last: bool,
-        scale: f64,
-    ) -> Result<(Value, Vec<Value>)> {
+    ) -> Result<(Value, Value)> {
         let (channels, inner) = (stack.channels, stack.bottleneck());
         let mut x = self.matrix(x, channels, false, Shift::Silent)?;
-        let steps = stack.steps()?;
-        let head_channels = stack.head_channels()?;
+        let mut parts: Vec<Value> = head_before.into_iter().collect();
+        let (steps, head_channels) = (stack.steps()?, stack.head_channels()?);
         for (at, step) in steps.iter().enumerate() {
             let y = self.layer(&x, condition, step, inner)?;
-            let next = if stack.has_pointwise() {
+            if stack.has_pointwise() {
                 let is_read = !(is_last && at + 1 == steps.len());
-                self.residual(&x, &y, channels, is_read)?
-            } else {
-                x.clone()
-            };
-            sums.push(match head_channels {
+                x = self.residual(x, &y, channels, is_read)?;
+            }
+            parts.push(match head_channels {
                 Some(channels) => self.matrix(&y, channels, true, Shift::None)?,
                 None => y,
             });
-            x = next;
         }
-        let (head, sum) = (stack.head()?, self.sum(&sums)?);
+        Ok((x, self.sum(&parts)?))
+    }
+
+    /// The head of a stack, times `scale`: a convolution of the sum of its layers.
+    fn head(&mut self, stack: &Stack, sum: Value, scale: f64) -> Result<Value> {
+        let head = stack.head()?;
         let sum = if head.kernel_size > 1 { self.relative(sum) } else { sum };
         let shape = [head.out_channels, sum.silent.len(), head.kernel_size];
         let weights = scaled(self.weights.tensor(&shape)?, scale);
         let bias = if head.bias { scaled(self.weights.tensor(&[head.out_channels])?, scale).data } else { Vec::new() };
         let taps = Taps { of: &sum, kernel: head.kernel_size, dilation: head.head_dilation, weights };
-        let y = self.convolution(&[taps], &bias, Activation::Identity, Shift::None);
-        Ok((x, vec![y]))
+        Ok(self.convolution(&[taps], &bias, Activation::Identity, Shift::None))
     }
 
     /// The convolution of a layer over its input and the condition, with its activation and gate.
@@ -125,11 +123,13 @@ impl Stage<'_> {
         let conv = self.weights.tensor(&[outputs, x.silent.len(), step.kernel])?;
         let bias = self.weights.tensor(&[outputs])?.data;
         let mixed = self.weights.tensor(&[outputs, condition.silent.len(), 1])?;
+        let taps = Taps { of: x, kernel: step.kernel, dilation: step.dilation, weights: conv };
+        let mixed = Taps { of: condition, kernel: 1, dilation: 1, weights: mixed };
+        // Both halves read the same delays.
+        let sources = self.sources(&[&taps, &mixed]);
         let mut half = |from: usize, activation: Activation| {
-            let of = |tensor: &Tensor| rows(tensor, from, inner);
-            let taps = Taps { of: x, kernel: step.kernel, dilation: step.dilation, weights: of(&conv) };
-            let mixed = Taps { of: condition, kernel: 1, dilation: 1, weights: of(&mixed) };
-            self.convolution(&[taps, mixed], &bias[from..from + inner], activation, Shift::None)
+            let taps = [taps.rows(from, inner), mixed.rows(from, inner)];
+            self.dense(&sources, &taps, &bias[from..from + inner], activation, Shift::None)
         };
         let y = half(0, step.activation);
         let Some(gate) = step.gate else { return Ok(y) };
@@ -141,18 +141,19 @@ impl Stage<'_> {
 
     /// The input of a layer and its output through a matrix, added up. Nothing is added to the network unless the sum is
     /// read.
-    fn residual(&mut self, x: &Value, y: &Value, channels: usize, is_read: bool) -> Result<Value> {
+    fn residual(&mut self, x: Value, y: &Value, channels: usize, is_read: bool) -> Result<Value> {
         if !is_read {
             self.weights.tensor(&[channels, y.silent.len()])?;
             self.weights.tensor(&[channels])?;
-            return Ok(x.clone());
+            return Ok(x);
         }
         let y = self.matrix(y, channels, true, Shift::Silent)?;
-        self.sum(&[x.clone(), y])
+        self.sum(&[x, y])
     }
 
     /// Activations and convolutions behind all layers.
     fn post(&mut self, post: &PostHead, mut y: Value) -> Result<Value> {
+        post.check()?;
         let (activation, inputs) = (post.activation()?, y.silent.len());
         if post.in_channels.is_some_and(|channels| channels != inputs) {
             return malformed(format!("the in_channels of its head are not the {inputs} values before it"));
@@ -213,6 +214,19 @@ impl Stage<'_> {
     /// `act(Σ taps + bias)` as one dense layer over the taps of all values. A value with several taps must be relative to
     /// that in silence.
     fn convolution(&mut self, taps: &[Taps<'_>], bias: &[f32], activation: Activation, shift: Shift) -> Value {
+        let sources = self.sources(&taps.iter().collect::<Vec<_>>());
+        self.dense(&sources, taps, bias, activation, shift)
+    }
+
+    /// The same over the samples under the taps, which are `sources`.
+    fn dense(
+        &mut self,
+        sources: &[Source],
+        taps: &[Taps<'_>],
+        bias: &[f32],
+        activation: Activation,
+        shift: Shift,
+    ) -> Value {
         let outputs = taps.first().map_or(0, |taps| taps.weights.shape[0]);
         let row = |row: usize| taps.iter().flat_map(move |taps| taps.row(row));
         let data: Vec<f32> = (0..outputs).flat_map(row).collect();
@@ -229,13 +243,17 @@ impl Stage<'_> {
             Shift::Silent => silent.clone(),
         };
         let bias = biases.iter().zip(&shift).map(|(bias, shift)| (bias - shift) as f32).collect();
-        let sources: Vec<Source> = taps.iter().flat_map(|taps| self.delayed(taps)).collect();
         let columns = data.len() / outputs.max(1);
         let (weights, bias) =
             (Tensor { shape: vec![outputs, columns], data }, Tensor { shape: vec![outputs], data: bias });
         let layer = Layer::dense(weights, Some(bias), activation);
         let source = self.network.add(layer, &sources.iter().collect::<Vec<_>>());
         Value { source, silent, shift }
+    }
+
+    /// The samples under all taps.
+    fn sources(&mut self, taps: &[&Taps<'_>]) -> Vec<Source> {
+        taps.iter().flat_map(|taps| self.delayed(taps)).collect()
     }
 
     /// The samples under the taps, the oldest first.
@@ -255,14 +273,23 @@ impl Stage<'_> {
     }
 }
 
-/// What a value is relative to.
+/// The constant that is subtracted from a value.
 #[derive(Clone, Copy)]
 enum Shift {
     None,
+    /// Its value in silence.
     Silent,
 }
 
 impl Taps<'_> {
+    /// The taps of `count` outputs from output `from` on.
+    fn rows(&self, from: usize, count: usize) -> Self {
+        let size = self.of.silent.len() * self.kernel;
+        let data = self.weights.data[from * size..][..count * size].to_vec();
+        let weights = Tensor { shape: [&[count], &self.weights.shape[1..]].concat(), data };
+        Taps { weights, ..*self }
+    }
+
     /// The weights of an output in the order of [`Stage::delayed`].
     fn row(&self, output: usize) -> Vec<f32> {
         let inputs = self.of.silent.len();
@@ -270,19 +297,12 @@ impl Taps<'_> {
         (0..self.kernel).flat_map(|tap| (0..inputs).map(move |input| weights[input * self.kernel + tap])).collect()
     }
 
-    /// What an output gets from inputs that stay the same.
+    /// The sum of an output for constant inputs.
     fn constant(&self, output: usize, inputs: &[f64]) -> f64 {
         let len = inputs.len() * self.kernel;
         let weights = &self.weights.data[output * len..][..len];
         weights.iter().enumerate().map(|(at, &weight)| f64::from(weight) * inputs[at / self.kernel]).sum()
     }
-}
-
-/// `count` rows of a tensor from row `from` on.
-fn rows(tensor: &Tensor, from: usize, count: usize) -> Tensor {
-    let size = tensor.data.len() / tensor.shape[0].max(1);
-    let shape = [&[count], &tensor.shape[1..]].concat();
-    Tensor { shape, data: tensor.data[from * size..][..count * size].to_vec() }
 }
 
 fn scaled(mut tensor: Tensor, scale: f64) -> Tensor {
