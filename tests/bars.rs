@@ -215,9 +215,9 @@ fn the_integer_lstm_holds_its_size() {
     assert!(lstm > 0 && lstm <= INTEGER_LSTM_BYTES, "{lstm}");
 }
 
-/// Code and tables of verifier and updater on a Cortex-M4 in bytes, beside the runtime that parses any image. The bar is 12
-/// KiB, of which the verifier alone takes nearly all; this is the recorded size, rounded up, so that it cannot grow.
-const UPDATER_BYTES: u64 = 24 * 1024;
+/// Code and tables of verifier and updater on a Cortex-M4 in bytes, beside the runtime that parses any image and runs its
+/// self-test. The flash driver of the example and what it prints are counted too.
+const UPDATER_BYTES: u64 = 12 * 1024;
 
 #[test]
 fn verifier_and_updater_hold_their_size() {

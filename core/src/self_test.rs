@@ -83,6 +83,7 @@ impl SelfTest<'_> {
     ///
     /// # Errors
     /// If the memory is too short, or an output differs.
+    #[inline(never)]
     pub fn run(&self, memory: &mut [u32]) -> Result<(), SelfTestError> {
         if self.model.numeric().is_integer() {
             self.compare(memory, |state, scratch, x, y| self.model.step_i16(state, scratch, x, y))

@@ -8,8 +8,8 @@ pub fn array<const N: usize>(bytes: &[u8], field: Range<usize>) -> [u8; N] {
 }
 
 /// Writes a field. `value` must be as long as the field.
-pub fn put(bytes: &mut [u8], field: Range<usize>, value: &[u8]) {
-    if let Some(bytes) = bytes.get_mut(field) {
-        bytes.iter_mut().zip(value).for_each(|(byte, value)| *byte = *value);
+pub fn put<const N: usize>(bytes: &mut [u8], field: Range<usize>, value: &[u8; N]) {
+    if let Some(bytes) = bytes.get_mut(field).and_then(|bytes| bytes.first_chunk_mut()) {
+        *bytes = *value;
     }
 }

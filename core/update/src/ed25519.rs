@@ -4,10 +4,15 @@ mod fast;
 #[cfg(feature = "small")]
 pub mod small;
 
+// `sha2` has 26 KB of code, or 1 KB with this flag.
+#[cfg(not(all(feature = "small", target_os = "none", not(sha2_backend_soft = "compact"))))]
+pub use fast::Sha512;
 #[cfg(not(all(feature = "small", target_os = "none")))]
-pub use fast::{Sha512, check, verifies};
+pub use fast::{check, verifies};
+#[cfg(all(feature = "small", target_os = "none", not(sha2_backend_soft = "compact")))]
+pub use small::Sha512;
 #[cfg(all(feature = "small", target_os = "none"))]
-pub use small::{Sha512, check, verifies};
+pub use small::{check, verifies};
 
 /// The SHA-512 over some bytes.
 pub fn sha512(bytes: &[u8]) -> [u8; 64] {

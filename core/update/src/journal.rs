@@ -3,6 +3,7 @@
 
 use crate::fault::UpdateError;
 use crate::flash::{Flash, page, whole_pages};
+use crate::key::{Changes, Keys};
 use crate::record::{Phase, Record};
 
 const SLOT: u32 = Record::LEN as u32;
@@ -14,25 +15,29 @@ pub struct Journal<J> {
     /// Offset of the next slot, which is erased, or begins a page, or is the end of the journal.
     next: u32,
     state: Record,
+    /// The state that is recorded next.
+    staged: Record,
 }
 
 impl<J: Flash> Journal<J> {
-    /// Finds the newest record. Also returns whether there is one.
-    pub async fn open(flash: J, product: [u8; 16]) -> Result<(Self, bool), UpdateError<J::Error>> {
+    /// Finds the newest record, and gives its key changes to `keys`. Also returns whether there is one.
+    pub async fn open(flash: J, keys: &mut Keys) -> Result<(Self, bool), UpdateError<J::Error>> {
         let divides = |size| Record::LEN.is_multiple_of(size);
         let fits = page(&flash).is_multiple_of(SLOT) && divides(flash.write_size()) && divides(flash.read_size());
         if !fits || whole_pages(&flash) / page(&flash) < 2 {
             return Err(UpdateError::Geometry);
         }
-        let mut journal = Self { flash, next: 0, state: Record::default() };
+        keys.restore([None; 2]);
+        let mut journal = Self { flash, next: 0, state: Record::default(), staged: Record::default() };
         let (mut found, mut at) = (false, 0);
         while at < journal.end() {
             let mut bytes = [0; Record::LEN];
             journal.flash.read(at, &mut bytes).await.map_err(UpdateError::Flash)?;
-            let record = Record::decode(&bytes, product);
+            let record = Record::decode(&bytes);
             if let Some(record) = record.filter(|record| !found || record.sequence > journal.state.sequence) {
                 (journal.state, journal.next, found) = (record, at + SLOT, true);
-            } else if at == journal.next && !journal.begins_a_page(at) && bytes != [0xFF; Record::LEN] {
+                keys.restore(Record::changes(&bytes, keys.product()));
+            } else if at == journal.next && !journal.begins_a_page(at) && bytes.iter().any(|byte| *byte != 0xFF) {
                 // A torn record is skipped: not every flash can be written twice.
                 journal.next = at + SLOT;
             }
@@ -56,9 +61,16 @@ impl<J: Flash> Journal<J> {
         wear.writes = wear.writes.saturating_add(writes);
     }
 
-    /// Records a new state, with the sequence number and the wear of the journal. If the write fails, or the power is cut,
-    /// the journal holds either the old state or the new one.
-    pub async fn record(&mut self, state: &Record) -> Result<(), UpdateError<J::Error>> {
+    /// A copy of the state in another phase, for further changes. [`commit`](Self::commit) records it.
+    #[inline(never)]
+    pub fn stage(&mut self, phase: Phase) -> &mut Record {
+        self.staged = Record { phase, ..self.state };
+        &mut self.staged
+    }
+
+    /// Records the staged state and the key changes. If the write fails, or the power is cut, the journal holds either the old
+    /// state or the new one.
+    pub async fn commit(&mut self, changes: &Changes) -> Result<(), UpdateError<J::Error>> {
         let at = if self.next < self.end() { self.next } else { 0 };
         if self.begins_a_page(at) {
             self.flash.erase(at, at + page(&self.flash)).await.map_err(UpdateError::Flash)?;
@@ -68,17 +80,10 @@ impl<J: Flash> Journal<J> {
         // A slot whose write fails is not written again, and its record may be valid.
         self.next = at + SLOT;
         self.state.sequence = self.state.sequence.saturating_add(1);
-        let (sequence, wear) = (self.state.sequence, self.state.wear);
-        let state = Record { sequence, wear, ..*state };
-        self.flash.write(at, &state.encode()).await.map_err(UpdateError::Flash)?;
-        self.state = state;
+        (self.staged.sequence, self.staged.wear) = (self.state.sequence, self.state.wear);
+        self.flash.write(at, &self.staged.encode(changes)).await.map_err(UpdateError::Flash)?;
+        self.state = self.staged;
         Ok(())
-    }
-
-    /// Records the current state with another phase.
-    pub async fn enter(&mut self, phase: Phase) -> Result<(), UpdateError<J::Error>> {
-        let state = Record { phase, ..self.state };
-        self.record(&state).await
     }
 
     fn begins_a_page(&self, at: u32) -> bool {

@@ -47,16 +47,17 @@ fn id_of(key: &[u8; PublicKey::LEN]) -> KeyId {
 mod field {
     use super::Range;
 
-    pub const MAGIC: Range<usize> = 0..4;
-    pub const VERSION: Range<usize> = 4..6;
-    pub const ALGORITHM: Range<usize> = 6..8;
+    /// Magic, version and algorithm.
+    pub const KIND: Range<usize> = 0..8;
     pub const SERIAL: Range<usize> = 8..12;
     pub const PRODUCT: Range<usize> = 12..28;
     // Bytes 28..32 are zero.
     pub const KEY: Range<usize> = 32..64;
     pub const SIGNATURE: Range<usize> = 64..128;
-    pub const MAGIC_BYTES: [u8; 4] = *b"TGKC";
+    pub const KIND_BYTES: [u8; 8] = *b"TGKC\x01\0\x01\0";
 }
+
+const KEY_AND_SIGNATURE_BYTES: usize = field::SIGNATURE.end - field::KEY.start;
 
 /// A record that makes a public key the signing key of a product. The root key signs it.
 ///
@@ -79,13 +80,18 @@ impl KeyChange {
 
     /// A key change whose signature is missing: sign [`message`](Self::message), then call [`signed`](Self::signed).
     pub fn new(serial: u32, product: [u8; 16], key: &[u8; PublicKey::LEN]) -> Self {
+        let mut signed = [0; KEY_AND_SIGNATURE_BYTES];
+        put(&mut signed, 0..key.len(), key);
+        Self::stored(serial, product, &signed)
+    }
+
+    /// The change with a key and the root key's signature, as a record of the journal stores them.
+    pub(crate) fn stored(serial: u32, product: [u8; 16], signed: &[u8; KEY_AND_SIGNATURE_BYTES]) -> Self {
         let mut bytes = [0; Self::LEN];
-        put(&mut bytes, field::MAGIC, &field::MAGIC_BYTES);
-        put(&mut bytes, field::VERSION, &1u16.to_le_bytes());
-        put(&mut bytes, field::ALGORITHM, &1u16.to_le_bytes());
+        put(&mut bytes, field::KIND, &field::KIND_BYTES);
         put(&mut bytes, field::SERIAL, &serial.to_le_bytes());
         put(&mut bytes, field::PRODUCT, &product);
-        put(&mut bytes, field::KEY, key);
+        put(&mut bytes, field::KEY.start..field::SIGNATURE.end, signed);
         Self(bytes)
     }
 
@@ -106,6 +112,11 @@ impl KeyChange {
     pub fn signed(mut self, signature: &[u8; 64]) -> Self {
         put(&mut self.0, field::SIGNATURE, signature);
         self
+    }
+
+    /// The new key, then the signature.
+    pub(crate) fn key_and_signature(&self) -> [u8; KEY_AND_SIGNATURE_BYTES] {
+        array(&self.0, field::KEY.start..field::SIGNATURE.end)
     }
 
     /// The bytes that the root key signs.
@@ -150,6 +161,9 @@ impl KeyChange {
     }
 }
 
+/// The change that introduced the signing key, then that of the key that it has replaced.
+pub(crate) type Changes = [Option<KeyChange>; 2];
+
 /// Which images are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Accept {
@@ -164,8 +178,8 @@ pub(crate) enum Accept {
 pub struct Keys {
     root: PublicKey,
     product: [u8; 16],
-    /// The signing key, then the one that it has replaced. Their signatures are verified whenever they are used.
-    changes: [Option<KeyChange>; 2],
+    /// Their signatures are verified whenever they are used.
+    changes: Changes,
 }
 
 impl Keys {
@@ -192,14 +206,13 @@ impl Keys {
         Ok(Self { changes: [Some(*change), current], ..*self })
     }
 
-    /// These keys with the changes of a journal, which are verified when they are used.
-    pub(crate) fn with(&self, changes: [Option<KeyChange>; 2]) -> Self {
-        Self { changes, ..*self }
+    /// Takes the changes that a journal holds, which are verified when they are used.
+    pub(crate) fn restore(&mut self, changes: Changes) {
+        self.changes = changes;
     }
 
-    /// The signing key, then the one that it has replaced.
-    pub(crate) fn changes(&self) -> [Option<KeyChange>; 2] {
-        self.changes
+    pub(crate) fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// The product of the device.
@@ -207,17 +220,25 @@ impl Keys {
         self.product
     }
 
+    /// The product of the device, as [`Trusted`](crate::Trusted) compares it.
+    pub(crate) fn product_id(&self) -> &[u8; 16] {
+        &self.product
+    }
+
     /// The key with this id.
     pub(crate) fn find(&self, id: KeyId, accept: Accept) -> Result<PublicKey, TrustError> {
-        if id == self.root.id() {
+        // Numbers take less code to compare than bytes.
+        let is_named = |key: &[u8; PublicKey::LEN]| u64::from_le_bytes(id_of(key).0) == u64::from_le_bytes(id.0);
+        if is_named(&self.root.0) {
             return Ok(self.root);
         }
-        let [current, replaced] = self.changes.map(|change| change.filter(|change| id_of(&change.key()) == id));
-        let change = match (current, replaced, accept) {
-            (Some(change), _, _) | (None, Some(change), Accept::Replaced) => change,
-            (None, Some(_), Accept::Current) => return Err(TrustError::RevokedKey { key: id }),
-            (None, None, _) => return Err(TrustError::UnknownKey { key: id }),
-        };
-        change.verified(&self.root, &self.product).map_err(TrustError::Key)
+        for (change, is_accepted) in self.changes.iter().zip([true, accept == Accept::Replaced]) {
+            let Some(change) = change.as_ref().filter(|change| is_named(&change.key())) else { continue };
+            if !is_accepted {
+                return Err(TrustError::RevokedKey { key: id });
+            }
+            return change.verified(&self.root, &self.product).map_err(TrustError::Key);
+        }
+        Err(TrustError::UnknownKey { key: id })
     }
 }

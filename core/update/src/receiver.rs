@@ -6,7 +6,7 @@ use crate::flash::{Flash, Mapped};
 use crate::journal::Journal;
 use crate::key::Keys;
 use crate::record::Phase;
-use crate::trusted::{Parse, Policy, Trusted};
+use crate::trusted::{Parse, vet};
 
 /// Number of bytes that are written at once.
 const BLOCK: usize = 256;
@@ -36,7 +36,7 @@ pub(crate) struct Transfer {
 
 impl Transfer {
     pub fn new(written: u32, len: u32) -> Self {
-        Self { len, written, block: [0xFF; BLOCK], filled: 0 }
+        Self { len, written, block: [0; BLOCK], filled: 0 }
     }
 
     fn received(&self) -> u32 {
@@ -114,28 +114,32 @@ impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Receiver<'a, B, J> {
         self.flush().await?;
         let verdict = self.verdict();
         let phase = if verdict.is_ok() { Phase::Pending } else { Phase::Idle };
-        self.journal.enter(phase).await?;
+        self.journal.stage(phase);
+        self.journal.commit(self.keys.changes()).await?;
         verdict
     }
 
     fn verdict(&self) -> Result<(), UpdateError<B::Error>> {
-        let policy = Policy { product: self.keys.product(), counter: self.journal.state().counter };
-        let bytes = self.bank.bytes();
-        let bytes = bytes.get(..self.transfer.len as usize).unwrap_or(bytes);
-        let image = Trusted::parse_by(self.parse, bytes, self.keys, &policy).map_err(UpdateError::Trust)?;
-        let (announced, found) = (self.transfer.len, image.signed().image_bytes() as u32);
+        let (announced, bytes) = (self.transfer.len, self.bank.bytes());
+        let bytes = bytes.get(..announced as usize).unwrap_or(bytes);
+        let image = vet(self.parse, bytes, self.keys, self.journal.state().counter).map_err(UpdateError::Trust)?;
+        let found = image.image_bytes() as u32;
         if announced == found { Ok(()) } else { Err(UpdateError::OtherLength { announced, found }) }
     }
 
     /// Writes the block, padded to the granularity of the flash.
     async fn flush(&mut self) -> Result<(), UpdateError<B::Error>> {
-        let padded = self.transfer.filled.next_multiple_of(self.bank.write_size().max(1));
-        if let Some(block) = self.transfer.block.get(..padded).filter(|block| !block.is_empty()) {
-            self.bank.write(self.transfer.written, block).await.map_err(UpdateError::Flash)?;
+        let Transfer { written, block, filled, .. } = &mut self.transfer;
+        let padded = filled.next_multiple_of(self.bank.write_size().max(1));
+        if let Some(block) = block.get_mut(..padded).filter(|block| !block.is_empty()) {
+            if let Some(padding) = block.get_mut(*filled..) {
+                padding.fill(0xFF);
+            }
+            self.bank.write(*written, block).await.map_err(UpdateError::Flash)?;
             self.journal.count(0, 1);
         }
-        self.transfer.written += self.transfer.filled as u32;
-        (self.transfer.block, self.transfer.filled) = ([0xFF; BLOCK], 0);
+        *written += *filled as u32;
+        *filled = 0;
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use crate::bytes::{array, put};
 use crate::ed25519::sha512;
-use crate::key::KeyChange;
+use crate::key::{Changes, KeyChange};
 
 /// One of the two banks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,15 +79,14 @@ mod field {
     /// For each slot of keys: serial number (0 if it is empty), key, signature. The product is that of the firmware.
     pub const CHANGES: [Range<usize>; 2] = [32..132, 132..232];
     pub const SERIAL: Range<usize> = 0..4;
-    pub const KEY: Range<usize> = 4..36;
-    pub const SIGNATURE: Range<usize> = 36..100;
+    pub const KEY_AND_SIGNATURE: Range<usize> = 4..100;
     /// The first 8 bytes of the SHA-512 over all preceding bytes.
     pub const CHECKSUM: Range<usize> = 248..256;
     pub const LEN: usize = 256;
     pub const MAGIC_BYTES: [u8; 4] = *b"TGJ1";
 }
 
-/// The state of the two banks.
+/// The state of the two banks. The keys are stored beside it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     pub sequence: u32,
@@ -98,13 +97,13 @@ pub struct Record {
     /// Length of the image that is being received.
     pub image_len: u32,
     pub wear: Wear,
-    pub changes: [Option<KeyChange>; 2],
 }
 
 impl Record {
     pub const LEN: usize = field::LEN;
 
-    pub fn encode(&self) -> [u8; Self::LEN] {
+    /// The bytes of the record, with the key changes of the device.
+    pub fn encode(&self, changes: &Changes) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
         put(&mut bytes, field::MAGIC, &field::MAGIC_BYTES);
         put(&mut bytes, field::SEQUENCE, &self.sequence.to_le_bytes());
@@ -114,21 +113,21 @@ impl Record {
         put(&mut bytes, field::IMAGE_LEN, &self.image_len.to_le_bytes());
         put(&mut bytes, field::ERASES, &self.wear.erases.to_le_bytes());
         put(&mut bytes, field::WRITES, &self.wear.writes.to_le_bytes());
-        for (place, change) in field::CHANGES.into_iter().zip(&self.changes) {
+        for (place, change) in field::CHANGES.into_iter().zip(changes) {
             if let (Some(place), Some(change)) = (bytes.get_mut(place), change) {
                 put(place, field::SERIAL, &change.serial().to_le_bytes());
-                put(place, field::KEY, &change.key());
-                put(place, field::SIGNATURE, &change.signature());
+                put(place, field::KEY_AND_SIGNATURE, &change.key_and_signature());
             }
         }
         let checksum = checksum(&bytes);
-        put(&mut bytes, field::CHECKSUM, &checksum);
+        put(&mut bytes, field::CHECKSUM, &checksum.to_le_bytes());
         bytes
     }
 
-    /// Decodes a record; `None` if it is torn, erased or damaged.
-    pub fn decode(bytes: &[u8; Self::LEN], product: [u8; 16]) -> Option<Self> {
-        if array(bytes, field::MAGIC) != field::MAGIC_BYTES || array(bytes, field::CHECKSUM) != checksum(bytes) {
+    /// The record with these bytes; `None` if they are not a whole one.
+    pub fn decode(bytes: &[u8; Self::LEN]) -> Option<Self> {
+        let recorded = u64::from_le_bytes(array(bytes, field::CHECKSUM));
+        if array(bytes, field::MAGIC) != field::MAGIC_BYTES || recorded != checksum(bytes) {
             return None;
         }
         let number = |field| u32::from_le_bytes(array(bytes, field));
@@ -140,12 +139,6 @@ impl Record {
             [2] => None,
             _ => return None,
         };
-        let change = |place: Range<usize>| {
-            let place: [u8; 100] = array(bytes, place);
-            let serial = u32::from_le_bytes(array(&place, field::SERIAL));
-            let change = KeyChange::new(serial, product, &array(&place, field::KEY));
-            (serial > 0).then(|| change.signed(&array(&place, field::SIGNATURE)))
-        };
         Some(Self {
             sequence: number(field::SEQUENCE),
             phase,
@@ -153,7 +146,15 @@ impl Record {
             counter: number(field::COUNTER),
             image_len: number(field::IMAGE_LEN),
             wear: Wear { erases: number(field::ERASES), writes: number(field::WRITES) },
-            changes: field::CHANGES.map(change),
+        })
+    }
+
+    /// The key changes in the bytes of a record, for a product.
+    pub fn changes(bytes: &[u8; Self::LEN], product: [u8; 16]) -> Changes {
+        field::CHANGES.map(|place| {
+            let place: [u8; 100] = array(bytes, place);
+            let serial = u32::from_le_bytes(array(&place, field::SERIAL));
+            (serial > 0).then(|| KeyChange::stored(serial, product, &array(&place, field::KEY_AND_SIGNATURE)))
         })
     }
 
@@ -168,6 +169,6 @@ impl Record {
     }
 }
 
-fn checksum(bytes: &[u8; Record::LEN]) -> [u8; 8] {
-    array(&sha512(bytes.get(..field::CHECKSUM.start).unwrap_or_default()), 0..8)
+fn checksum(bytes: &[u8; Record::LEN]) -> u64 {
+    u64::from_le_bytes(array(&sha512(bytes.get(..field::CHECKSUM.start).unwrap_or_default()), 0..8))
 }

@@ -3,7 +3,7 @@
 use tidegate::SectionKind;
 use tidegate::internals::image::field::{FORMAT_VERSION, MAGIC_BYTES, header, section, signature};
 
-use crate::bytes::array;
+use crate::bytes::{array, put};
 use crate::ed25519::Sha512;
 use crate::error::TrustError;
 use crate::key_id::KeyId;
@@ -45,8 +45,8 @@ impl<'a> Signed<'a> {
             return Err(TrustError::Unsigned);
         }
         let signed = Self { image, payload: image.last_chunk().ok_or(TrustError::Unsigned)? };
-        let [version, algorithm] =
-            [signature::VERSION, signature::ALGORITHM].map(|field| u16::from_le_bytes(array(signed.payload, field)));
+        let version = u16::from_le_bytes(array(signed.payload, signature::VERSION));
+        let algorithm = u16::from_le_bytes(array(signed.payload, signature::ALGORITHM));
         if (version, algorithm) != (VERSION, ALGORITHM) {
             return Err(TrustError::UnsupportedSignature { version, algorithm });
         }
@@ -56,12 +56,11 @@ impl<'a> Signed<'a> {
     /// Creates the payload of the signature section of an image that is to be signed. The bytes of the signature are zero.
     pub fn payload(key: KeyId, product: &[u8; 16], counter: u32) -> [u8; signature::LEN] {
         let mut payload = [0; signature::LEN];
-        let mut put = |field, value: &[u8]| crate::bytes::put(&mut payload, field, value);
-        put(signature::VERSION, &VERSION.to_le_bytes());
-        put(signature::ALGORITHM, &ALGORITHM.to_le_bytes());
-        put(signature::COUNTER, &counter.to_le_bytes());
-        put(signature::KEY_ID, &key.0);
-        put(signature::PRODUCT, product);
+        put(&mut payload, signature::VERSION, &VERSION.to_le_bytes());
+        put(&mut payload, signature::ALGORITHM, &ALGORITHM.to_le_bytes());
+        put(&mut payload, signature::COUNTER, &counter.to_le_bytes());
+        put(&mut payload, signature::KEY_ID, &key.0);
+        put(&mut payload, signature::PRODUCT, product);
         payload
     }
 
@@ -83,6 +82,11 @@ impl<'a> Signed<'a> {
     /// The signature; zeros if it is not attached yet.
     pub fn signature(&self) -> [u8; 64] {
         array(self.payload, signature::SIGNATURE)
+    }
+
+    /// The first bytes of the signature, by which images that are verified are told apart.
+    pub(crate) fn mark(&self) -> u64 {
+        u64::from_le_bytes(array(self.payload, signature::SIGNATURE.start..signature::SIGNATURE.start + 8))
     }
 
     /// Length of the image in bytes.
@@ -113,8 +117,8 @@ fn is_last(image: &[u8], sections: usize) -> bool {
     };
     let entry: &[u8; section::LEN] = entry;
     let kind = u16::from_le_bytes(array(entry, section::KIND));
-    let [offset, len] =
-        [section::OFFSET, section::PAYLOAD_LEN].map(|field| u32::from_le_bytes(array(entry, field)) as usize);
+    let offset = u32::from_le_bytes(array(entry, section::OFFSET)) as usize;
+    let len = u32::from_le_bytes(array(entry, section::PAYLOAD_LEN)) as usize;
     let start = image.len().checked_sub(signature::LEN);
     kind == SectionKind::Signature.code() && len == signature::LEN && Some(offset) == start
 }

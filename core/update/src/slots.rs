@@ -9,7 +9,7 @@ use crate::journal::Journal;
 use crate::key::{Accept, Keys};
 use crate::record::{Bank, Phase, Record, Wear};
 use crate::tested::{TestError, Tested};
-use crate::trusted::{Parse, Policy, Trusted};
+use crate::trusted::{Parse, Trusted, vet};
 use crate::updater::{Running, Updater};
 
 /// The outcome of [`Slots::open`] after a reset.
@@ -81,7 +81,7 @@ impl<'bank> Active<'bank> {
     /// [revert](Slots::revert), or reset.
     pub fn self_test(&self, memory: &mut [u32]) -> Result<Tested, TestError> {
         self.model().self_test().ok_or(TestError::NoSelfTest)?.run(memory).map_err(TestError::Failed)?;
-        Ok(Tested(self.signed_by()))
+        Ok(Tested(self.0.signed().mark()))
     }
 
     /// Declares that the firmware has tested a model whose image has no self-test.
@@ -89,11 +89,11 @@ impl<'bank> Active<'bank> {
     /// # Errors
     /// If the image has a self-test, which must be run instead.
     pub fn tested_by_firmware(&self) -> Result<Tested, TestError> {
-        if self.model().self_test().is_some() { Err(TestError::HasSelfTest) } else { Ok(Tested(self.signed_by())) }
-    }
-
-    fn signed_by(&self) -> [u8; 64] {
-        self.0.signed().signature()
+        if self.model().self_test().is_some() {
+            Err(TestError::HasSelfTest)
+        } else {
+            Ok(Tested(self.0.signed().mark()))
+        }
     }
 }
 
@@ -104,32 +104,36 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Slots<B, J> {
     ///
     /// # Errors
     /// If the flash fails, or its geometry is not supported.
-    pub async fn open(banks: [B; 2], journal: J, keys: Keys) -> Result<Self, UpdateError<B::Error>> {
-        Self::open_by(|bytes| Model::parse(bytes), banks, journal, keys).await
+    pub fn open(banks: [B; 2], journal: J, keys: Keys) -> impl Future<Output = Result<Self, UpdateError<B::Error>>> {
+        Self::open_by(|bytes| Model::parse(bytes), banks, journal, keys)
     }
 
     /// [`open`](Self::open) with `parse` in place of [`Model::parse`], which links the code of every cell into the firmware.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub async fn open_by(parse: Parse, banks: [B; 2], journal: J, keys: Keys) -> Result<Self, UpdateError<B::Error>> {
+    pub async fn open_by(
+        parse: Parse,
+        banks: [B; 2],
+        journal: J,
+        mut keys: Keys,
+    ) -> Result<Self, UpdateError<B::Error>> {
         let fits = |bank: &B| Record::LEN.is_multiple_of(bank.write_size()) && bank.erase_size() > 0;
         if !banks.iter().all(fits) {
             return Err(UpdateError::Geometry);
         }
-        let (journal, found) = Journal::open(journal, keys.product()).await?;
-        let keys = keys.with(journal.state().changes);
+        let (journal, found) = Journal::open(journal, &mut keys).await?;
         let mut slots = Self { banks, journal, keys, parse, boot: Boot::Empty };
         if !found {
             slots.adopt().await?;
         }
         let boot = match slots.journal.state().phase {
-            Phase::Pending if slots.spare_is_trusted() => {
-                slots.journal.enter(Phase::Trial).await?;
+            Phase::Pending if slots.trusted_spare().is_some() => {
+                slots.enter(Phase::Trial).await?;
                 Boot::Trial
             }
             Phase::Pending | Phase::Trial => {
-                slots.journal.enter(Phase::Idle).await?;
+                slots.enter(Phase::Idle).await?;
                 Boot::Reverted
             }
             _ if slots.journal.state().active.is_none() => Boot::Empty,
@@ -162,12 +166,14 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Slots<B, J> {
     /// The model that runs, which borrows its bank, and the updater, which borrows the other one. Verifies the image.
     pub fn split(&mut self) -> (Result<Active<'_>, TrustError>, Updater<'_, B, J>) {
         let state = *self.journal.state();
-        let policy = Policy { product: self.keys.product(), counter: state.counter };
         let (running, spare) = banks(&mut self.banks, &state);
         // A key change may have replaced the key of a confirmed image.
         let accept = if state.phase == Phase::Trial { Accept::Current } else { Accept::Replaced };
         let active = match running {
-            Some(bank) => Trusted::accept(self.parse, bank.bytes(), &self.keys, &policy, accept).map(Active),
+            Some(bank) => {
+                Trusted::accept(self.parse, bank.bytes(), &self.keys, self.keys.product_id(), state.counter, accept)
+                    .map(Active)
+            }
             None => Err(TrustError::Empty),
         };
         let signed = active.as_ref().ok().map(|active| Running::of(active.0.signed()));
@@ -190,10 +196,10 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Slots<B, J> {
     /// # Errors
     /// If no image is pending, the pending image is not trusted, or the flash fails.
     pub async fn switch(&mut self) -> Result<(), UpdateError<B::Error>> {
-        if self.journal.state().phase != Phase::Pending || !self.spare_is_trusted() {
+        if self.journal.state().phase != Phase::Pending || self.trusted_spare().is_none() {
             return Err(UpdateError::NothingPending);
         }
-        self.journal.enter(Phase::Trial).await?;
+        self.enter(Phase::Trial).await?;
         self.boot = Boot::Trial;
         Ok(())
     }
@@ -206,31 +212,31 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Slots<B, J> {
         if self.journal.state().phase != Phase::Trial {
             return Err(UpdateError::NoTrial);
         }
-        self.journal.enter(Phase::Idle).await?;
+        self.enter(Phase::Idle).await?;
         self.boot = Boot::Reverted;
         Ok(())
     }
 
     /// Takes over the image that the factory has flashed.
     async fn adopt(&mut self) -> Result<(), UpdateError<B::Error>> {
-        let counter = match self.trusted(Bank::First) {
-            Ok(image) => image.signed().counter(),
-            Err(_) => return Ok(()),
-        };
-        let adopted = Record { active: Some(Bank::First), counter, ..*self.journal.state() };
-        self.journal.record(&adopted).await
+        // Without an active bank, the first one is the spare.
+        let Some(counter) = self.trusted_spare() else { return Ok(()) };
+        let adopted = self.journal.stage(Phase::Idle);
+        (adopted.active, adopted.counter) = (Some(adopted.spare()), counter);
+        self.journal.commit(self.keys.changes()).await
     }
 
-    fn spare_is_trusted(&self) -> bool {
-        self.trusted(self.journal.state().spare()).is_ok()
+    /// Records another phase.
+    fn enter(&mut self, phase: Phase) -> impl Future<Output = Result<(), UpdateError<B::Error>>> {
+        self.journal.stage(phase);
+        self.journal.commit(self.keys.changes())
     }
 
-    /// The image of a bank, as an update.
-    fn trusted(&self, bank: Bank) -> Result<Trusted<'_>, TrustError> {
-        let [first, second] = &self.banks;
-        let bank = if bank == Bank::First { first } else { second };
-        let policy = Policy { product: self.keys.product(), counter: self.journal.state().counter };
-        Trusted::parse_by(self.parse, bank.bytes(), &self.keys, &policy)
+    /// The security counter of the image in the spare bank, if it is trusted as an update.
+    fn trusted_spare(&self) -> Option<u32> {
+        let ([first, second], state) = (&self.banks, self.journal.state());
+        let bank = if state.spare() == Bank::First { first } else { second };
+        vet(self.parse, bank.bytes(), &self.keys, state.counter).ok().map(|image| image.counter())
     }
 }
 

@@ -4,10 +4,10 @@ use core::fmt;
 
 use tidegate::SelfTestError;
 
-/// Proof that a model has passed its test, identified by the signature of its image.
+/// Proof that a model has passed its test, identified by the first bytes of its image's signature.
 /// [`Updater::confirm`](crate::Updater::confirm) requires it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tested(pub(crate) [u8; 64]);
+pub struct Tested(pub(crate) u64);
 
 /// Why a model does not count as tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -54,32 +54,20 @@ impl<'a> Trusted<'a> {
     /// # Errors
     /// As [`parse`](Self::parse).
     pub fn parse_by(parse: Parse, image: &'a [u8], keys: &Keys, policy: &Policy) -> Result<Self, TrustError> {
-        Self::accept(parse, image, keys, policy, Accept::Current)
+        Self::accept(parse, image, keys, &policy.product, policy.counter, Accept::Current)
     }
 
+    /// An image for a product, with at least a security counter.
+    #[inline(never)]
     pub(crate) fn accept(
         parse: Parse,
         image: &'a [u8],
         keys: &Keys,
-        policy: &Policy,
+        product: &[u8; 16],
+        counter: u32,
         accept: Accept,
     ) -> Result<Self, TrustError> {
-        let signed = Signed::find(image)?;
-        let key = keys.find(signed.key(), accept)?;
-        let signature = signed.signature();
-        if signature == [0; 64] {
-            return Err(TrustError::NotAttached);
-        }
-        if !key.verifies(&signed.message(), &signature) {
-            return Err(TrustError::BadSignature);
-        }
-        let (product, counter) = (signed.product(), signed.counter());
-        if product != policy.product {
-            return Err(TrustError::WrongProduct { found: product });
-        }
-        if counter < policy.counter {
-            return Err(TrustError::OldCounter { found: counter, needed: policy.counter });
-        }
+        let signed = verified(image, keys, product, counter, accept)?;
         let bytes = ImageBytes::new(image).map_err(TrustError::Misaligned)?;
         Ok(Self { model: parse(bytes).map_err(TrustError::Image)?, signed })
     }
@@ -93,4 +81,39 @@ impl<'a> Trusted<'a> {
     pub fn signed(&self) -> &Signed<'a> {
         &self.signed
     }
+}
+
+/// Checks an image that is received, for the product of the keys: its signature, then its contents.
+#[inline(never)]
+pub(crate) fn vet<'a>(parse: Parse, image: &'a [u8], keys: &Keys, counter: u32) -> Result<Signed<'a>, TrustError> {
+    Trusted::accept(parse, image, keys, keys.product_id(), counter, Accept::Current).map(|image| image.signed)
+}
+
+/// Verifies the signature of an image, its product and its security counter.
+// Not inlined: its memory is free again when the contents are read.
+#[inline(never)]
+fn verified<'a>(
+    image: &'a [u8],
+    keys: &Keys,
+    product: &[u8; 16],
+    needed: u32,
+    accept: Accept,
+) -> Result<Signed<'a>, TrustError> {
+    let signed = Signed::find(image)?;
+    let key = keys.find(signed.key(), accept)?;
+    let signature = signed.signature();
+    if signature.iter().all(|byte| *byte == 0) {
+        return Err(TrustError::NotAttached);
+    }
+    if !key.verifies(&signed.message(), &signature) {
+        return Err(TrustError::BadSignature);
+    }
+    let (found, counter) = (signed.product(), signed.counter());
+    if found != *product {
+        return Err(TrustError::WrongProduct { found });
+    }
+    if counter < needed {
+        return Err(TrustError::OldCounter { found: counter, needed });
+    }
+    Ok(signed)
 }

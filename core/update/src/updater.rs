@@ -26,12 +26,12 @@ pub struct Updater<'a, B, J> {
 pub(crate) struct Running {
     key: KeyId,
     counter: u32,
-    signature: [u8; 64],
+    mark: u64,
 }
 
 impl Running {
     pub(crate) fn of(signed: &Signed<'_>) -> Self {
-        Self { key: signed.key(), counter: signed.counter(), signature: signed.signature() }
+        Self { key: signed.key(), counter: signed.counter(), mark: signed.mark() }
     }
 }
 
@@ -52,15 +52,16 @@ impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Updater<'a, B, J> {
     /// # Errors
     /// If no model is on trial, another one was tested, or the flash fails.
     pub async fn confirm(&mut self, tested: Tested) -> Result<(), UpdateError<B::Error>> {
-        let state = *self.journal.state();
-        let (Some(running), Phase::Trial) = (&self.running, state.phase) else {
+        let (Some(running), Phase::Trial) = (&self.running, self.journal.state().phase) else {
             return Err(UpdateError::NoTrial);
         };
-        if tested.0 != running.signature {
+        if tested.0 != running.mark {
             return Err(UpdateError::NotTested);
         }
-        let (active, counter) = (Some(state.spare()), running.counter.max(state.counter));
-        self.journal.record(&Record { active, counter, phase: Phase::Idle, ..state }).await
+        let confirmed = self.journal.stage(Phase::Idle);
+        confirmed.active = Some(confirmed.spare());
+        confirmed.counter = confirmed.counter.max(running.counter);
+        self.journal.commit(self.keys.changes()).await
     }
 
     /// Erases the spare bank for an image of `len` bytes. An image that is pending or being received is discarded.
@@ -76,10 +77,11 @@ impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Updater<'a, B, J> {
             return Err(UpdateError::TooLong { len, bank });
         }
         // Until the bank is erased, a reset must not mistake the end of an older image for the end of this one.
-        let erasing = Record { phase: Phase::Erasing, image_len: len, ..*self.journal.state() };
-        self.journal.record(&erasing).await?;
+        self.journal.stage(Phase::Erasing).image_len = len;
+        self.journal.commit(self.keys.changes()).await?;
         self.erase(0, bank).await?;
-        self.journal.enter(Phase::Receiving).await?;
+        self.journal.stage(Phase::Receiving);
+        self.journal.commit(self.keys.changes()).await?;
         Ok(self.proceed(Transfer::new(0, len)))
     }
 
@@ -116,8 +118,8 @@ impl<'a, B: Flash + Mapped, J: Flash<Error = B::Error>> Updater<'a, B, J> {
         if self.running.as_ref().is_some_and(|running| keys.find(running.key, Accept::Replaced).is_err()) {
             return Err(UpdateError::KeyInUse);
         }
-        let changed = Record { changes: keys.changes(), ..*self.journal.state() };
-        self.journal.record(&changed).await?;
+        self.journal.stage(self.phase());
+        self.journal.commit(keys.changes()).await?;
         *self.keys = keys;
         Ok(())
     }

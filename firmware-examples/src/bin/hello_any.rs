@@ -9,7 +9,11 @@
 
 use core::hint::black_box;
 
-use firmware_examples::{Console, arch::entry, start};
+use firmware_examples::{
+    Console,
+    arch::{below, entry},
+    start,
+};
 use tidegate::{Aligned, ImageBytes, Model, State};
 
 /// Represents a partition of the flash; the compiler does not evaluate its contents.
@@ -24,6 +28,14 @@ fn run() -> Option<()> {
     let mut console = Console::open();
     let model = Model::parse(ImageBytes::from_aligned(black_box(IMAGE))).ok()?;
     let (mut memory, mut scratch, mut posteriors) = ([0; 64], [0; 64], [0.0; 8]);
+    // A model that was replaced in the field is tested first.
+    let mut test = None;
+    // The length of the memory is hidden: the compiler knows as little of it as of a memory in the field.
+    let stack = below(|| test = model.self_test().map(|test| test.run(black_box(&mut memory[..]))));
+    if let Some(result) = test {
+        result.ok()?;
+        console.stack_of_step(stack);
+    }
     let mut state = State::new(&model, memory.get_mut(..model.state_words())?).ok()?;
     let scratch = scratch.get_mut(..model.scratch_words())?;
     let posteriors = posteriors.get_mut(..model.output_size())?;

@@ -32,6 +32,15 @@ pub fn neither_panics_nor_allocates(name: &str, path: &Path) -> Result<(), Failu
     lacks(name, path, "panics or allocates", reproach)
 }
 
+/// Fails if the program has symbols of allocations, or of panics besides that of an `async fn` which is polled after its
+/// end. The compiler adds this panic to each of them.
+pub fn panics_only_after_the_end(name: &str, path: &Path) -> Result<(), Failure> {
+    lacks(name, path, "panics or allocates", |symbol| {
+        let is_of_async = ["panic_const_async_fn_resumed", "9panic_fmt", "rust_begin_unwind"];
+        reproach(symbol).filter(|_| !is_of_async.iter().any(|allowed| symbol.contains(allowed)))
+    })
+}
+
 /// Fails if the program has float functions. Only for targets without an FPU, where every float operation is a call.
 pub fn has_no_floats(name: &str, path: &Path) -> Result<(), Failure> {
     lacks(name, path, "computes in floats", |symbol| is_float(symbol).then_some("floats"))

@@ -215,6 +215,11 @@ impl Total {
                     symbols::neither_panics_nor_allocates(firmware.name, &firmware.elf())
                 });
             }
+            if firmware.name == firmware::UPDATE {
+                self.check(&format!("{what} has no other panic than one of async functions, and no heap"), || {
+                    symbols::panics_only_after_the_end(firmware.name, &firmware.elf())
+                });
+            }
             // Without an FPU, operations on floats are calls to library functions. The integer chain has none.
             if ["kws_stream", "wake_word"].contains(&firmware.name) && !firmware.machine.has_fpu() {
                 self.check(&format!("{what} has no code for floats"), || {

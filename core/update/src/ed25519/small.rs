@@ -1,12 +1,12 @@
-//! With the crate `salty`. It accepts scalars and coordinates that are not reduced, and points of small order; this file
-//! refuses them.
+//! With points and fields of the crate `salty`, which accepts coordinates that are not reduced, and points of small order;
+//! this file refuses them. Nothing that is computed here is secret, so the work may depend on it.
 
-use salty::{PublicKey, Signature};
+use salty::{CompressedY, EdwardsPoint};
 
+use super::Sha512 as Hash;
 use crate::error::KeyError;
 
-/// The field's prime p and the group's order L, with the least byte first.
-const PRIME: [u8; 32] = ends(0xED, 0xFF, 0x7F);
+/// The order L of the group, with the least byte first.
 const ORDER: [u8; 32] = {
     let mut order = [0; 32];
     let low = 0x14DE_F9DE_A2F7_9CD6_5812_631A_5CF5_D3ED_u128.to_le_bytes();
@@ -18,61 +18,88 @@ const ORDER: [u8; 32] = {
     order[31] = 0x10;
     order
 };
-/// The reduced coordinates y of the points of small order: 0, 1, -1, and two of order 8.
-const SMALL_ORDER: [[u8; 32]; 5] = [
-    ends(0, 0, 0),
-    ends(1, 0, 0),
-    ends(0xEC, 0xFF, 0x7F),
-    [
-        0x26, 0xE8, 0x95, 0x8F, 0xC2, 0xB2, 0x27, 0xB0, 0x45, 0xC3, 0xF4, 0x89, 0xF2, 0xEF, 0x98, 0xF0, 0xD5, 0xDF,
-        0xAC, 0x05, 0xD3, 0xC6, 0x33, 0x39, 0xB1, 0x38, 0x02, 0x88, 0x6D, 0x53, 0xFC, 0x05,
-    ],
-    [
-        0xC7, 0x17, 0x6A, 0x70, 0x3D, 0x4D, 0xD8, 0x4F, 0xBA, 0x3C, 0x0B, 0x76, 0x0D, 0x10, 0x67, 0x0F, 0x2A, 0x20,
-        0x53, 0xFA, 0x2C, 0x39, 0xCC, 0xC6, 0x4E, 0xC7, 0xFD, 0x77, 0x92, 0xAC, 0x03, 0x7A,
-    ],
-];
-
-const fn ends(first: u8, middle: u8, last: u8) -> [u8; 32] {
-    let mut bytes = [middle; 32];
-    (bytes[0], bytes[31]) = (first, last);
-    bytes
-}
 
 /// Whether a key is the canonical encoding of a point of large order.
 pub fn check(key: &[u8; 32]) -> Result<(), KeyError> {
-    if is_of_small_order(key) {
+    let point = CompressedY(*key).decompressed().map_err(|_| KeyError::NotAPoint)?;
+    if is_of_small_order(&point) {
         return Err(KeyError::SmallOrder);
     }
-    if !is_below(&y_of(key), &PRIME) || PublicKey::try_from(key).is_err() {
-        return Err(KeyError::NotAPoint);
-    }
-    Ok(())
+    if point.compressed() == CompressedY(*key) { Ok(()) } else { Err(KeyError::NotAPoint) }
 }
 
-/// Whether `signature` is the canonical signature of `message` by a key that [`check`] accepts.
+/// Whether `signature` is the canonical signature of `message` by a key that [`check`] accepts: whether R is S times the
+/// base point minus k times the key, with the hash k (RFC 8032, section 5.1.7, without the cofactor).
 pub fn verifies(key: &[u8; 32], message: &[u8], signature: &[u8; 64]) -> bool {
-    let Some((r, s)) = signature.split_first_chunk() else { return false };
+    let (Some((r, s)), Ok(point)) = (signature.split_first_chunk::<32>(), CompressedY(*key).decompressed()) else {
+        return false;
+    };
+    let Some(s) = s.first_chunk::<32>().filter(|s| minus_order(s).is_none()) else { return false };
+    let mut hash = Hash::new();
+    [r, &key[..], message].into_iter().for_each(|bytes| hash.update(bytes));
+    let k = modulo_order(&hash.finalize());
+    let sum = combination(s, &k, &-&point);
     // R is compared with the encoding of a point, which is reduced.
-    let canonical = s.first_chunk().is_some_and(|s| is_below(s, &ORDER)) && !is_of_small_order(r);
-    canonical && PublicKey::try_from(key).is_ok_and(|key| key.verify(message, &Signature::from(signature)).is_ok())
+    sum.compressed() == CompressedY(*r) && !is_of_small_order(&sum)
 }
 
-/// Whether a reduced encoding is that of a point of small order.
-fn is_of_small_order(point: &[u8; 32]) -> bool {
-    SMALL_ORDER.contains(&y_of(point))
+/// The point `s` B + `k` A with the base point B. Both multiples share their doublings (Shamir's method).
+fn combination(s: &[u8; 32], k: &[u8; 32], a: &EdwardsPoint) -> EdwardsPoint {
+    let b = EdwardsPoint::basepoint();
+    let both = a + &b;
+    let mut sum = EdwardsPoint::neutral_element();
+    for (s, k) in s.iter().zip(k).rev() {
+        for bit in (0..8).rev() {
+            sum = &sum + &sum;
+            let point = match (s >> bit & 1, k >> bit & 1) {
+                (0, 0) => continue,
+                (_, 0) => &b,
+                (0, _) => a,
+                _ => &both,
+            };
+            sum = &sum + point;
+        }
+    }
+    sum
 }
 
-/// The coordinate y of an encoded point.
-fn y_of(point: &[u8; 32]) -> [u8; 32] {
-    let mut y = *point;
-    y[31] &= 0x7F;
-    y
+/// The remainder of a number modulo the group's order, by long division: bit by bit, from the highest one.
+fn modulo_order(number: &[u8; 64]) -> [u8; 32] {
+    let mut rest = [0; 32];
+    for digit in number.iter().rev() {
+        for bit in (0..8).rev() {
+            // The rest is below the order, so its double has 254 bits.
+            let mut carry = digit >> bit & 1;
+            for byte in &mut rest {
+                (*byte, carry) = (*byte << 1 | carry, *byte >> 7);
+            }
+            if let Some(difference) = minus_order(&rest) {
+                rest = difference;
+            }
+        }
+    }
+    rest
 }
 
-/// Whether a number is below another one; both have the least byte first.
-fn is_below(number: &[u8; 32], bound: &[u8; 32]) -> bool {
-    number.iter().rev().lt(bound.iter().rev())
+/// A number minus the group's order; `None` if the number is below the order.
+fn minus_order(number: &[u8; 32]) -> Option<[u8; 32]> {
+    let (mut difference, mut borrow) = (*number, 0);
+    for (byte, order) in difference.iter_mut().zip(&ORDER) {
+        let digit = i16::from(*byte) - i16::from(*order) - borrow;
+        (*byte, borrow) = (digit as u8, i16::from(digit < 0));
+    }
+    (borrow == 0).then_some(difference)
+}
+
+/// Whether eight times a point is the neutral element, whose y is 1 and whose x is 0.
+fn is_of_small_order(point: &EdwardsPoint) -> bool {
+    let mut multiple = *point;
+    for _ in 0..3 {
+        multiple = &multiple + &multiple;
+    }
+    let mut neutral = [0; 32];
+    neutral[0] = 1;
+    multiple.compressed() == CompressedY(neutral)
 }
 
 /// A SHA-512 in progress.
@@ -81,6 +108,7 @@ pub struct Sha512(salty::Sha512);
 
 impl Sha512 {
     /// Begins a hash.
+    #[inline(never)]
     pub fn new() -> Self {
         Self(salty::Sha512::new())
     }
