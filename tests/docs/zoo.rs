@@ -33,27 +33,34 @@ fn share(entry: &Value) -> String {
     percent.map_or_else(String::new, |percent| format!("{percent:.*} %", if percent < 9.95 { 1 } else { 0 }))
 }
 
+/// The arena that TensorFlow Lite Micro uses for a network, by name. `tests/frameworks/tflm_arena.py` measures it.
+fn tflm_arenas() -> Value {
+    serde_json::from_str(include_str!("../frameworks/tflm_arena.json")).expect("the script has written JSON")
+}
+
 /// `docs/zoo.md`
 pub fn table() -> String {
+    let used = tflm_arenas();
     let row = |entry: &Value| {
         let figures = &entry["figures"];
         let [file, flash, ram, macs] =
             ["file_bytes", "flash_bytes", "ram_bytes", "macs"].map(|name| thousands(number(&figures[name])));
         let [m0plus, m4, m55] = ["m0plus", "m4", "m55"].map(|core| millions(entry, core));
-        let arena = figures["arena_bytes"].as_u64().map_or_else(String::new, thousands);
+        let [arena, used] = [&figures["arena_bytes"], &used[text(entry, "name")]]
+            .map(|bytes| bytes.as_u64().map_or_else(String::new, thousands));
         let numeric = text(figures, "numeric");
         let [name, origin, licence, result] = ["name", "origin", "licence", "result"].map(|name| text(entry, name));
         let (share, accuracy) = (share(entry), entry["accuracy"].as_str().unwrap_or_default());
         format!(
-            "| {name} | {origin}, {licence} | {file} | `{numeric}` | {flash} | {ram} | {arena} | {macs} | {m0plus} | {m4} | {m55} \
+            "| {name} | {origin}, {licence} | {file} | `{numeric}` | {flash} | {ram} | {arena} | {used} | {macs} | {m0plus} | {m4} | {m55} \
              | {share} | {accuracy} | {result} |\n"
         )
     };
     let rows: String = entries().iter().map(row).collect();
     format!(
-        "| network | origin | bytes of the file | numeric | flash | RAM | arena of TFLM | MACs a step | million instructions, M0+ | M4 | M55 \
+        "| network | origin | bytes of the file | numeric | flash | RAM | arena of TFLM, stated | used | MACs a step | million instructions, M0+ | M4 | M55 \
          | busy, M4 at 120 MHz | accuracy | checked |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n{rows}"
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n{rows}"
     )
 }
 
@@ -74,6 +81,21 @@ fn every_network_of_the_zoo_is_checked_by_a_test() {
     for entry in &entries {
         let (name, check) = (text(entry, "name"), text(entry, "check"));
         assert!(tests.contains(&format!("#[test]\nfn {check}() {{")), "{name}: there is no test {check}");
+    }
+}
+
+/// Every TFLite network of the zoo is measured, and needs less RAM here, its front end included, than the arena that
+/// TensorFlow Lite Micro uses for the network alone.
+#[test]
+fn tflite_networks_need_less_ram_than_the_arena_of_tflm() {
+    let (used, entries) = (tflm_arenas(), entries());
+    let of_tflite = |entry: &&Value| text(entry, "source").contains(".tflite");
+    let found: BTreeSet<&str> = entries.iter().filter(of_tflite).map(|entry| text(entry, "name")).collect();
+    let measured: BTreeSet<&str> = used.as_object().expect("names and bytes").keys().map(String::as_str).collect();
+    assert!(found.len() >= 16 && found == measured, "{found:?} in the zoo, {measured:?} measured");
+    for entry in entries.iter().filter(of_tflite) {
+        let (ram, arena) = (number(&entry["figures"]["ram_bytes"]), number(&used[text(entry, "name")]));
+        assert!(ram < arena, "{}: {ram} and {arena} bytes", text(entry, "name"));
     }
 }
 
