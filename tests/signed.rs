@@ -40,7 +40,7 @@ fn verifies(key: &PublicKey, message: &[u8], signature: &[u8; 64]) -> bool {
 /// The verdicts of both verifiers on a key.
 fn public(bytes: &[u8; 32]) -> Result<PublicKey, KeyError> {
     let key = PublicKey::new(bytes);
-    assert_eq!(small::check(bytes).is_ok(), key.is_ok(), "{bytes:02x?}");
+    assert_eq!(small::check(bytes), key.map(|_| ()), "{bytes:02x?}");
     key
 }
 

@@ -1,10 +1,15 @@
 //! Updates of a device: the steps from one image to the next, and faulty or hostile senders.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
+use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashErrorKind, ReadNorFlash};
+
 use crate::device::{Device, PRODUCT, confirm, digest_of, image, keys, off, root, running, send, unsigned_image};
 use crate::flash::{Log, Operation};
 use tidegate_model::sign::SecretKey;
 use tidegate_tests::random::Rng;
-use tidegate_update::{Blocking, Boot, KeyChange, KeyError, Slots, TrustError, UpdateError, block_on};
+use tidegate_update::{Blocking, Boot, KeyChange, KeyError, Mapped, Phase, Slots, TrustError, UpdateError, block_on};
 
 type Small = Device<8, 1024>;
 
@@ -244,6 +249,96 @@ fn a_key_change_survives_resets_and_never_takes_the_key_of_the_active_model() {
     confirm(&mut slots).unwrap();
     block_on(slots.split().1.change_key(&change(3, 3))).unwrap();
     assert_eq!(running(&mut off(slots).open().unwrap()).0, 3);
+}
+
+/// A flash whose writes fail while a flag is set.
+struct Failing {
+    flash: crate::flash::Flash<8, 1024>,
+    fails: Rc<Cell<bool>>,
+}
+
+impl ErrorType for Failing {
+    type Error = NorFlashErrorKind;
+}
+
+impl ReadNorFlash for Failing {
+    const READ_SIZE: usize = 1;
+
+    fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), NorFlashErrorKind> {
+        self.flash.read(offset, bytes).map_err(|never| match never {})
+    }
+
+    fn capacity(&self) -> usize {
+        self.flash.capacity()
+    }
+}
+
+impl NorFlash for Failing {
+    const WRITE_SIZE: usize = 8;
+    const ERASE_SIZE: usize = 1024;
+
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), NorFlashErrorKind> {
+        self.flash.erase(from, to).map_err(|never| match never {})
+    }
+
+    fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), NorFlashErrorKind> {
+        if self.fails.get() {
+            return Err(NorFlashErrorKind::Other);
+        }
+        self.flash.write(offset, bytes).map_err(|never| match never {})
+    }
+}
+
+impl Mapped for Failing {
+    fn bytes(&self) -> &[u8] {
+        self.flash.bytes()
+    }
+}
+
+/// After a write of the journal that fails, the device has the state, the counter and the keys that it had before.
+#[test]
+fn a_write_of_the_journal_that_fails_changes_nothing() {
+    let fails = Rc::new(Cell::new(false));
+    let (device, _) = device(&image(2000, 1));
+    let [first, second, journal] = device.parts.map(|flash| Blocking(Failing { flash, fails: fails.clone() }));
+    let mut slots = block_on(Slots::open([first, second], journal, keys())).unwrap();
+    let broken = Err(UpdateError::Flash(NorFlashErrorKind::Other));
+    let signer = SecretKey::from_seed(&[1; 32]);
+    let change = KeyChange::new(1, PRODUCT, signer.public().as_bytes());
+    let change = *root().sign_change(&change).unwrap().as_bytes();
+    let update = signer.sign(&unsigned_image(3000, 8), &PRODUCT, 2).unwrap();
+    let send = |slots: &mut Slots<_, _>| {
+        let (_, mut updater) = slots.split();
+        let mut receiver = block_on(updater.begin(update.len() as u32))?;
+        block_on(receiver.write(0, &update))?;
+        block_on(receiver.finish())
+    };
+    fails.set(true);
+    assert_eq!(block_on(slots.split().1.change_key(&change)), broken);
+    fails.set(false);
+    let unknown = TrustError::UnknownKey { key: signer.public().id() };
+    assert_eq!(send(&mut slots), Err(UpdateError::Trust(unknown)));
+    block_on(slots.split().1.change_key(&change)).unwrap();
+    send(&mut slots).unwrap();
+    fails.set(true);
+    assert_eq!(block_on(slots.switch()), broken);
+    fails.set(false);
+    assert_eq!((slots.phase(), slots.boot()), (Phase::Pending, Boot::Confirmed));
+    block_on(slots.switch()).unwrap();
+    let confirm = |slots: &mut Slots<_, _>| {
+        let (active, mut updater) = slots.split();
+        let tested = active.unwrap().tested_by_firmware().unwrap();
+        block_on(updater.confirm(tested))
+    };
+    fails.set(true);
+    assert_eq!(confirm(&mut slots), broken);
+    fails.set(false);
+    assert_eq!((slots.phase(), slots.counter()), (Phase::Trial, 1));
+    confirm(&mut slots).unwrap();
+    assert_eq!((slots.phase(), slots.counter()), (Phase::Idle, 2));
+    let ([first, second], journal) = slots.into_parts();
+    let slots = block_on(Slots::open([first, second], journal, keys())).unwrap();
+    assert_eq!((slots.boot(), slots.counter()), (Boot::Confirmed, 2));
 }
 
 #[test]

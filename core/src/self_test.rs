@@ -83,6 +83,7 @@ impl SelfTest<'_> {
     ///
     /// # Errors
     /// If the memory is too short, or an output differs.
+    // Not inlined: it is rare, and large with both elements.
     #[inline(never)]
     pub fn run(&self, memory: &mut [u32]) -> Result<(), SelfTestError> {
         if self.model.numeric().is_integer() {

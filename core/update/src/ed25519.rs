@@ -4,7 +4,7 @@ mod fast;
 #[cfg(feature = "small")]
 pub mod small;
 
-// `sha2` has 26 KB of code, or 1 KB with this flag.
+// `sha2` is small with `sha2_backend_soft="compact"` only; otherwise `small` takes the hash of `salty`.
 #[cfg(not(all(feature = "small", target_os = "none", not(sha2_backend_soft = "compact"))))]
 pub use fast::Sha512;
 #[cfg(not(all(feature = "small", target_os = "none")))]

@@ -61,7 +61,7 @@ impl<J: Flash> Journal<J> {
         wear.writes = wear.writes.saturating_add(writes);
     }
 
-    /// A copy of the state in another phase, for further changes. [`commit`](Self::commit) records it.
+    /// A copy of the state with this phase, for further changes. [`commit`](Self::commit) records it.
     #[inline(never)]
     pub fn stage(&mut self, phase: Phase) -> &mut Record {
         self.staged = Record { phase, ..self.state };

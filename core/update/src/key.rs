@@ -178,7 +178,7 @@ pub(crate) enum Accept {
 pub struct Keys {
     root: PublicKey,
     product: [u8; 16],
-    /// Their signatures are verified whenever they are used.
+    /// The signatures of the changes are verified whenever they are used.
     changes: Changes,
 }
 

@@ -57,7 +57,7 @@ impl<'a> Trusted<'a> {
         Self::accept(parse, image, keys, &policy.product, policy.counter, Accept::Current)
     }
 
-    /// An image for a product, with at least a security counter.
+    /// Accepts an image for `product` whose security counter is at least `counter`.
     #[inline(never)]
     pub(crate) fn accept(
         parse: Parse,

@@ -21,7 +21,7 @@ pub struct Updater<'a, B, J> {
     running: Option<Running>,
 }
 
-/// The signature of the model that runs.
+/// The signer, the counter and the mark of the image that runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Running {
     key: KeyId,

@@ -75,9 +75,11 @@ fn code(name: &str) -> &'static [&'static str] {
     match name {
         "wheel" => &["."],
         "hosts" | "every_input" => &["core", "cpu-fused", "tools/model", "tests"],
+        "cuts" => &["core", "tools/model", "tests/support", "tests/update", "tests/update*.rs", "tests/signed.rs"],
         // The images of these are made by hand; only the signer is that of the packer.
-        "cuts" => &["core", SIGNER, SECTIONS, "tests/support", "tests/update", "tests/update*.rs", "tests/signed.rs"],
-        _ if name.starts_with(UPDATE) => &["core", SIGNER, SECTIONS, "tests/fuzz", "tests/update"],
+        _ if name.starts_with(UPDATE) => {
+            &["core", SIGNER, SECTIONS, "tests/fuzz", "tests/fuzz_update.rs", "tests/support", "tests/update"]
+        }
         _ => &["core", "cpu-fused", "gpu-host", "tools/model", "tests/capi", "tests/fuzz", "tests/support"],
     }
 }

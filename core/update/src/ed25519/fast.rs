@@ -22,7 +22,7 @@ pub fn verifies(key: &[u8; 32], message: &[u8], signature: &[u8; 64]) -> bool {
     key.is_ok_and(|key| key.verify_strict(message, &Signature::from_bytes(signature)).is_ok())
 }
 
-/// A SHA-512 in progress.
+/// A SHA-512 in progress. Its functions are not inlined, because each is called in many places.
 pub struct Sha512(sha2::Sha512);
 
 impl Sha512 {

@@ -1,5 +1,5 @@
 //! With points and fields of the crate `salty`, which accepts coordinates that are not reduced, and points of small order;
-//! this file refuses them. Nothing that is computed here is secret, so the work may depend on it.
+//! this file refuses them. Keys and signatures are public, so the work may depend on their values.
 
 use salty::{CompressedY, EdwardsPoint};
 
