@@ -4,6 +4,7 @@
 //! `TIDEGATE_CUTS=all`, which `cargo xtask soak` sets, tries every cut; otherwise a seeded sample is tried.
 
 use std::collections::BTreeMap;
+use std::thread;
 
 use crate::device::{Device, confirm, image, off, running, send};
 use crate::flash::Log;
@@ -170,17 +171,21 @@ fn cut_again<const WRITE: usize, const ERASE: usize>(
     torn
 }
 
-/// Every place, or about `sample` of the `places` of a scenario.
-fn some(sample: usize, places: usize, seed: u64) -> impl FnMut(usize) -> bool {
-    let mut rng = Rng::new(seed);
-    let all = std::env::var("TIDEGATE_CUTS").is_ok_and(|value| value == "all");
-    move |_| all || rng.below(places) < sample
-}
-
-/// Tries cuts of all scenarios in one geometry, and returns their number.
+/// Tries cuts of all scenarios in one geometry, and returns their number. With `TIDEGATE_CUTS=all` the places are divided
+/// among the cores; otherwise about `sample` places of each scenario are tried.
 fn scenarios<const WRITE: usize, const ERASE: usize>(bytes: usize, sample: usize) -> usize {
-    let of = |scenario| cut::<WRITE, ERASE>(scenario, bytes, bytes as u64, some(sample, bytes, WRITE as u64));
-    SCENARIOS.into_iter().map(of).sum()
+    let all = std::env::var("TIDEGATE_CUTS").is_ok_and(|value| value == "all");
+    let shares = if all { thread::available_parallelism().map_or(1, usize::from) } else { 1 };
+    let tried = |scenario, share| {
+        let mut rng = Rng::new(WRITE as u64);
+        let chosen = |place| if all { place % shares == share } else { rng.below(bytes) < sample };
+        cut::<WRITE, ERASE>(scenario, bytes, bytes as u64, chosen)
+    };
+    thread::scope(|scope| {
+        let parts = SCENARIOS.into_iter().flat_map(|scenario| (0..shares).map(move |share| (scenario, share)));
+        let threads: Vec<_> = parts.map(|(scenario, share)| scope.spawn(move || tried(scenario, share))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a cut has failed")).sum()
+    })
 }
 
 /// Words of 4, 8, 16 and 32 bytes, as microcontrollers with and without ECC have them, and of one byte.
