@@ -58,7 +58,7 @@ pub fn table() -> String {
     };
     let rows: String = entries().iter().map(row).collect();
     format!(
-        "| network | origin | bytes of the file | numeric | flash | RAM | arena of TFLM, stated | used | MACs a step | million instructions, M0+ | M4 | M55 \
+        "| network | origin | bytes of the file | numeric | flash | RAM | arena of TFLM, stated | arena of TFLM, used | MACs a step | million instructions, M0+ | M4 | M55 \
          | busy, M4 at 120 MHz | accuracy | checked |\n\
          |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n{rows}"
     )

@@ -220,20 +220,13 @@ impl Keys {
         self.product
     }
 
-    /// The product of the device, as [`Trusted`](crate::Trusted) compares it.
-    pub(crate) fn product_id(&self) -> &[u8; 16] {
-        &self.product
-    }
-
     /// The key with this id.
     pub(crate) fn find(&self, id: KeyId, accept: Accept) -> Result<PublicKey, TrustError> {
-        // Numbers take less code to compare than bytes.
-        let is_named = |key: &[u8; PublicKey::LEN]| u64::from_le_bytes(id_of(key).0) == u64::from_le_bytes(id.0);
-        if is_named(&self.root.0) {
+        if id == self.root.id() {
             return Ok(self.root);
         }
         for (change, is_accepted) in self.changes.iter().zip([true, accept == Accept::Replaced]) {
-            let Some(change) = change.as_ref().filter(|change| is_named(&change.key())) else { continue };
+            let Some(change) = change.as_ref().filter(|change| id_of(&change.key()) == id) else { continue };
             if !is_accepted {
                 return Err(TrustError::RevokedKey { key: id });
             }

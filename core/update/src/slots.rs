@@ -171,7 +171,7 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Slots<B, J> {
         let accept = if state.phase == Phase::Trial { Accept::Current } else { Accept::Replaced };
         let active = match running {
             Some(bank) => {
-                Trusted::accept(self.parse, bank.bytes(), &self.keys, self.keys.product_id(), state.counter, accept)
+                Trusted::accept(self.parse, bank.bytes(), &self.keys, &self.keys.product(), state.counter, accept)
                     .map(Active)
             }
             None => Err(TrustError::Empty),
@@ -226,7 +226,7 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Slots<B, J> {
         self.journal.commit(self.keys.changes()).await
     }
 
-    /// Records another phase.
+    /// Records the state with this phase.
     fn enter(&mut self, phase: Phase) -> impl Future<Output = Result<(), UpdateError<B::Error>>> {
         self.journal.stage(phase);
         self.journal.commit(self.keys.changes())

@@ -83,10 +83,10 @@ impl<'a> Trusted<'a> {
     }
 }
 
-/// Checks an image that is received, for the product of the keys: its signature, then its contents.
+/// Checks an image as an update for the product of the keys: the signature, then the contents.
 #[inline(never)]
 pub(crate) fn vet<'a>(parse: Parse, image: &'a [u8], keys: &Keys, counter: u32) -> Result<Signed<'a>, TrustError> {
-    Trusted::accept(parse, image, keys, keys.product_id(), counter, Accept::Current).map(|image| image.signed)
+    Trusted::accept(parse, image, keys, &keys.product(), counter, Accept::Current).map(|image| image.signed)
 }
 
 /// Verifies the signature of an image, its product and its security counter.

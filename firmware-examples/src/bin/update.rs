@@ -1,7 +1,7 @@
 //! An update of the model, from one signed image to the next, in memory that stands for flash.
 //!
 //! No heap, no `core::fmt`, and one panic: that of an `async fn` that is polled after its end, which `block_on` never does.
-//! `cargo xtask test` checks that this program does not contain the symbols of others.
+//! `cargo xtask test` checks that this program contains no symbol of another panic of `core`.
 
 #![no_std]
 #![no_main]

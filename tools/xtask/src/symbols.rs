@@ -39,9 +39,9 @@ pub fn panics_only_after_the_end(name: &str, path: &Path) -> Result<(), Failure>
 }
 
 fn reproach_besides_async(symbol: &str) -> Option<&'static str> {
-    /// What the panic of an `async fn` is made of.
+    /// Symbols of the panic of an `async fn`.
     const OF_ASYNC: [&str; 3] = ["panic_const_async_fn_resumed", "4core9panicking9panic_fmt", "rust_begin_unwind"];
-    /// Functions of `core` outside of the module `panicking` that panic through `panic_fmt`.
+    /// Functions of `core` that panic, outside of the module `panicking`.
     const OTHERS: [&str; 4] = ["slice_index_fail", "len_mismatch_fail", "expect_failed", "unwrap_failed"];
     if OTHERS.iter().any(|part| symbol.contains(part)) {
         return Some("panics");

@@ -277,7 +277,7 @@ impl Stage<'_> {
 #[derive(Clone, Copy)]
 enum Shift {
     None,
-    /// Its value in silence.
+    /// The values in silence, in each step.
     Silent,
 }
 
