@@ -277,7 +277,7 @@ impl Stage<'_> {
 #[derive(Clone, Copy)]
 enum Shift {
     None,
-    /// The values in silence, in each step.
+    /// The value in silence.
     Silent,
 }
 
