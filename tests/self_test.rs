@@ -15,7 +15,7 @@ use tidegate_tests::fields::{payload_of, put32};
 use tidegate_tests::images::{AlignedBytes, over_windows, small_models};
 use tidegate_tests::network::{drawn, node};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
-use tidegate_update::{Boot, TestError, UpdateError, block_on};
+use tidegate_update::{Boot, TestError, UpdateError};
 
 type Small = Device<8, 1024>;
 
@@ -212,18 +212,18 @@ fn a_model_is_confirmed_only_after_its_test() {
     assert_eq!(slots.split().0.unwrap().self_test(&mut memory), Err(TestError::NoSelfTest));
 
     send(&mut slots, &tested_image(2, false), &mut rng).unwrap();
-    block_on(slots.switch()).unwrap();
+    slots.switch().unwrap();
     {
         let (active, mut updater) = slots.split();
         let active = active.unwrap();
         assert!(matches!(active.self_test(&mut memory), Err(TestError::Failed(SelfTestError::Differs { .. }))));
         assert_eq!(active.tested_by_firmware(), Err(TestError::HasSelfTest));
-        assert_eq!(block_on(updater.confirm(stale)), Err(UpdateError::NotTested));
+        assert_eq!(updater.confirm(stale), Err(UpdateError::NotTested));
     }
     // Without a reset, and with one.
-    block_on(slots.revert()).unwrap();
+    slots.revert().unwrap();
     assert_eq!((slots.boot(), running(&mut slots)), (Boot::Reverted, (1, first.clone())));
-    assert_eq!(block_on(slots.revert()), Err(UpdateError::NoTrial));
+    assert_eq!(slots.revert(), Err(UpdateError::NoTrial));
     let mut slots = off(slots).open().unwrap();
     assert_eq!((slots.boot(), running(&mut slots)), (Boot::Confirmed, (1, first)));
 
@@ -233,8 +233,8 @@ fn a_model_is_confirmed_only_after_its_test() {
     {
         let (active, mut updater) = slots.split();
         let tested = active.unwrap().self_test(&mut memory).unwrap();
-        block_on(updater.confirm(tested)).unwrap();
-        assert_eq!(block_on(updater.confirm(tested)), Err(UpdateError::NoTrial));
+        updater.confirm(tested).unwrap();
+        assert_eq!(updater.confirm(tested), Err(UpdateError::NoTrial));
     }
     assert_eq!(running(&mut off(slots).open().unwrap()), (2, good));
 }

@@ -9,7 +9,7 @@ use crate::device::{Device, PRODUCT, confirm, digest_of, image, keys, off, root,
 use crate::flash::{Log, Operation};
 use tidegate_model::sign::SecretKey;
 use tidegate_tests::random::Rng;
-use tidegate_update::{Blocking, Boot, KeyChange, KeyError, Mapped, Phase, Slots, TrustError, UpdateError, block_on};
+use tidegate_update::{Boot, KeyChange, KeyError, Mapped, Phase, Slots, TrustError, UpdateError};
 
 type Small = Device<8, 1024>;
 
@@ -38,9 +38,9 @@ fn a_device_goes_from_one_image_to_the_next_and_back() {
     let mut slots = device.open().unwrap();
     send(&mut slots, &second, &mut rng).unwrap();
     // Without a reset, between two steps.
-    block_on(slots.switch()).unwrap();
+    slots.switch().unwrap();
     assert_eq!((slots.boot(), running(&mut slots).1), (Boot::Trial, second));
-    assert_eq!(block_on(slots.switch()), Err(UpdateError::NothingPending));
+    assert_eq!(slots.switch(), Err(UpdateError::NothingPending));
     confirm(&mut slots).unwrap();
     assert_eq!(confirm(&mut slots), Err(UpdateError::NoTrial));
     assert_eq!(slots.counter(), 2);
@@ -79,10 +79,10 @@ fn a_model_on_trial_is_not_overwritten() {
     send(&mut slots, &image(3000, 2), &mut Rng::new(4)).unwrap();
     let mut slots = off(slots).open().unwrap();
     let (_active, mut updater) = slots.split();
-    assert_eq!(block_on(updater.begin(2000)).err(), Some(UpdateError::Busy));
+    assert_eq!(updater.begin(2000).err(), Some(UpdateError::Busy));
     let change = KeyChange::new(1, PRODUCT, SecretKey::from_seed(&[9; 32]).public().as_bytes());
     let change = root().sign_change(&change).unwrap();
-    assert_eq!(block_on(updater.change_key(change.as_bytes())), Err(UpdateError::Busy));
+    assert_eq!(updater.change_key(change.as_bytes()), Err(UpdateError::Busy));
 }
 
 #[test]
@@ -94,47 +94,45 @@ fn hostile_senders_do_not_get_an_image_in() {
     let tested = active.unwrap().tested_by_firmware().unwrap();
     let len = good.len() as u32;
     let out_of_order = |expected, found| Err(UpdateError::OutOfOrder { expected, found });
-    block_on(async {
-        assert_eq!(updater.begin(u32::MAX).await.err(), Some(UpdateError::TooLong { len: u32::MAX, bank: 8 << 10 }));
-        let mut receiver = updater.begin(len).await.unwrap();
-        receiver.write(0, &good[..1000]).await.unwrap();
-        // A replayed block, a block that is too early, swapped blocks, and one that ends after the image.
-        assert_eq!(receiver.write(0, &good[..1000]).await, out_of_order(1000, 0));
-        assert_eq!(receiver.write(2000, &good[2000..3000]).await, out_of_order(1000, 2000));
-        assert_eq!(receiver.write(1000, &[0; 8 << 10]).await, out_of_order(1000, 1000));
-        assert_eq!(receiver.received(), 1000);
-        receiver.write(1000, &good[1000..]).await.unwrap();
-        assert_eq!(receiver.write(len, &[0]).await, out_of_order(len, len));
-        receiver.write(len, &[]).await.unwrap();
-        assert_eq!(receiver.digest(), digest_of(&good));
-        receiver.finish().await.unwrap();
+    assert_eq!(updater.begin(u32::MAX).err(), Some(UpdateError::TooLong { len: u32::MAX, bank: 8 << 10 }));
+    let mut receiver = updater.begin(len).unwrap();
+    receiver.write(0, &good[..1000]).unwrap();
+    // A replayed block, a block that is too early, swapped blocks, and one that ends after the image.
+    assert_eq!(receiver.write(0, &good[..1000]), out_of_order(1000, 0));
+    assert_eq!(receiver.write(2000, &good[2000..3000]), out_of_order(1000, 2000));
+    assert_eq!(receiver.write(1000, &[0; 8 << 10]), out_of_order(1000, 1000));
+    assert_eq!(receiver.received(), 1000);
+    receiver.write(1000, &good[1000..]).unwrap();
+    assert_eq!(receiver.write(len, &[0]), out_of_order(len, len));
+    receiver.write(len, &[]).unwrap();
+    assert_eq!(receiver.digest(), digest_of(&good));
+    receiver.finish().unwrap();
 
-        // Swapped contents with right offsets.
-        let mut receiver = updater.begin(len).await.unwrap();
-        receiver.write(0, &good[..1000]).await.unwrap();
-        receiver.write(1000, &good[2000..3000]).await.unwrap();
-        receiver.write(2000, &good[1000..2000]).await.unwrap();
-        receiver.write(3000, &good[3000..]).await.unwrap();
-        assert_eq!(receiver.finish().await, Err(UpdateError::Trust(TrustError::BadSignature)));
-        assert!(updater.resume().await.unwrap().is_none(), "a refused image is given up");
+    // Swapped contents with right offsets.
+    let mut receiver = updater.begin(len).unwrap();
+    receiver.write(0, &good[..1000]).unwrap();
+    receiver.write(1000, &good[2000..3000]).unwrap();
+    receiver.write(2000, &good[1000..2000]).unwrap();
+    receiver.write(3000, &good[3000..]).unwrap();
+    assert_eq!(receiver.finish(), Err(UpdateError::Trust(TrustError::BadSignature)));
+    assert!(updater.resume().unwrap().is_none(), "a refused image is given up");
 
-        // Lengths other than the image's.
-        let mut receiver = updater.begin(len + 100).await.unwrap();
-        receiver.write(0, &good).await.unwrap();
-        receiver.write(len, &[0; 100]).await.unwrap();
-        let announced = len + 100;
-        assert_eq!(receiver.finish().await, Err(UpdateError::OtherLength { announced, found: len }));
-        let mut receiver = updater.begin(len - 1).await.unwrap();
-        receiver.write(0, &good[..good.len() - 1]).await.unwrap();
-        let (needed, given) = (good.len(), good.len() - 1);
-        assert_eq!(receiver.finish().await, Err(UpdateError::Trust(TrustError::Truncated { needed, given })));
-        let receiver = updater.begin(0).await.unwrap();
-        assert!(matches!(receiver.finish().await, Err(UpdateError::Trust(TrustError::Truncated { .. }))));
-        let mut receiver = updater.begin(len).await.unwrap();
-        receiver.write(0, &good[..10]).await.unwrap();
-        assert_eq!(receiver.finish().await, Err(UpdateError::Incomplete { len, received: 10 }));
-        assert_eq!(updater.confirm(tested).await, Err(UpdateError::NoTrial));
-    });
+    // Lengths other than the image's.
+    let mut receiver = updater.begin(len + 100).unwrap();
+    receiver.write(0, &good).unwrap();
+    receiver.write(len, &[0; 100]).unwrap();
+    let announced = len + 100;
+    assert_eq!(receiver.finish(), Err(UpdateError::OtherLength { announced, found: len }));
+    let mut receiver = updater.begin(len - 1).unwrap();
+    receiver.write(0, &good[..good.len() - 1]).unwrap();
+    let (needed, given) = (good.len(), good.len() - 1);
+    assert_eq!(receiver.finish(), Err(UpdateError::Trust(TrustError::Truncated { needed, given })));
+    let receiver = updater.begin(0).unwrap();
+    assert!(matches!(receiver.finish(), Err(UpdateError::Trust(TrustError::Truncated { .. }))));
+    let mut receiver = updater.begin(len).unwrap();
+    receiver.write(0, &good[..10]).unwrap();
+    assert_eq!(receiver.finish(), Err(UpdateError::Incomplete { len, received: 10 }));
+    assert_eq!(updater.confirm(tested), Err(UpdateError::NoTrial));
     let touched = |operation: &Operation| operation.part() == 0;
     assert!(!log.operations().iter().any(touched), "the bank of the active model is not written");
     let mut slots = off(slots).open().unwrap();
@@ -172,10 +170,10 @@ fn an_image_is_resumed_at_the_byte_or_after_a_reset_at_the_page() {
     let mut slots = device.open().unwrap();
     {
         let (_, mut updater) = slots.split();
-        assert!(block_on(updater.resume()).unwrap().is_none());
-        let mut receiver = block_on(updater.begin(len)).unwrap();
+        assert!(updater.resume().unwrap().is_none());
+        let mut receiver = updater.begin(len).unwrap();
         for at in 0..3001 {
-            block_on(receiver.write(at as u32, &good[at..=at])).unwrap();
+            receiver.write(at as u32, &good[at..=at]).unwrap();
             assert_eq!(receiver.received(), at as u32 + 1);
         }
         assert_eq!(receiver.digest(), digest_of(&good[..3001]));
@@ -183,13 +181,11 @@ fn an_image_is_resumed_at_the_byte_or_after_a_reset_at_the_page() {
     let before = log.count();
     let mut slots = off(slots).open().unwrap();
     let (_, mut updater) = slots.split();
-    block_on(async {
-        let mut receiver = updater.resume().await.unwrap().expect("an image is being received");
-        assert_eq!((receiver.image_bytes(), receiver.received()), (len, 2048));
-        assert_eq!(receiver.digest(), digest_of(&good[..2048]));
-        receiver.write(2048, &good[2048..]).await.unwrap();
-        receiver.finish().await.unwrap();
-    });
+    let mut receiver = updater.resume().unwrap().expect("an image is being received");
+    assert_eq!((receiver.image_bytes(), receiver.received()), (len, 2048));
+    assert_eq!(receiver.digest(), digest_of(&good[..2048]));
+    receiver.write(2048, &good[2048..]).unwrap();
+    receiver.finish().unwrap();
     let erased = log.operations()[before..].iter().filter(|done| matches!(done, Operation::Erase(1, _))).count();
     assert_eq!(erased, 4, "pages 2 to 5");
     assert_eq!(running(&mut off(slots).open().unwrap()).1, good);
@@ -204,7 +200,7 @@ fn an_image_whose_bank_was_not_erased_yet_is_begun_anew() {
     let before = log.count();
     let device = off(slots).copy(&Log::default(), 1);
     let mut slots = device.copy(&log, 2).open().unwrap();
-    block_on(slots.split().1.begin(3000)).unwrap();
+    slots.split().1.begin(3000).unwrap();
     let operations = &log.operations()[before..];
     for done in 1..operations.len() {
         let mut device = device.copy(&Log::default(), 3);
@@ -212,7 +208,7 @@ fn an_image_whose_bank_was_not_erased_yet_is_begun_anew() {
             device.parts[operation.part()].perform(operation, None);
         }
         let mut slots = device.open().unwrap();
-        assert!(block_on(slots.split().1.resume()).unwrap().is_none(), "{done} operations done");
+        assert!(slots.split().1.resume().unwrap().is_none(), "{done} operations done");
     }
 }
 
@@ -227,27 +223,27 @@ fn a_key_change_survives_resets_and_never_takes_the_key_of_the_active_model() {
     let mut rng = Rng::new(6);
     let (device, _) = device(&image(2000, 1));
     let mut slots = device.open().unwrap();
-    block_on(slots.split().1.change_key(&change(1, 1))).unwrap();
+    slots.split().1.change_key(&change(1, 1)).unwrap();
     let mut slots = off(slots).open().unwrap();
     send(&mut slots, &by(1, 2), &mut rng).unwrap();
     let mut slots = off(slots).open().unwrap();
     confirm(&mut slots).unwrap();
     assert_eq!(
-        block_on(slots.split().1.change_key(&change(2, 1))),
+        slots.split().1.change_key(&change(2, 1)),
         Err(UpdateError::Key(KeyError::OldSerial { found: 1, held: 1 }))
     );
-    block_on(slots.split().1.change_key(&change(2, 2))).unwrap();
+    slots.split().1.change_key(&change(2, 2)).unwrap();
     // The active model was confirmed, so it runs on; an update by its key is refused.
     let mut slots = off(slots).open().unwrap();
     assert_eq!(running(&mut slots).0, 2);
     let revoked = TrustError::RevokedKey { key: key(1).public().id() };
     assert_eq!(send(&mut slots, &by(1, 3), &mut rng), Err(UpdateError::Trust(revoked)));
     // Another change would leave the active model without a key.
-    assert_eq!(block_on(slots.split().1.change_key(&change(3, 3))), Err(UpdateError::KeyInUse));
+    assert_eq!(slots.split().1.change_key(&change(3, 3)), Err(UpdateError::KeyInUse));
     send(&mut slots, &by(2, 3), &mut rng).unwrap();
     let mut slots = off(slots).open().unwrap();
     confirm(&mut slots).unwrap();
-    block_on(slots.split().1.change_key(&change(3, 3))).unwrap();
+    slots.split().1.change_key(&change(3, 3)).unwrap();
     assert_eq!(running(&mut off(slots).open().unwrap()).0, 3);
 }
 
@@ -300,8 +296,8 @@ impl Mapped for Failing {
 fn a_write_of_the_journal_that_fails_changes_nothing() {
     let fails = Rc::new(Cell::new(false));
     let (device, _) = device(&image(2000, 1));
-    let [first, second, journal] = device.parts.map(|flash| Blocking(Failing { flash, fails: fails.clone() }));
-    let mut slots = block_on(Slots::open([first, second], journal, keys())).unwrap();
+    let [first, second, journal] = device.parts.map(|flash| Failing { flash, fails: fails.clone() });
+    let mut slots = Slots::open([first, second], journal, keys()).unwrap();
     let broken = Err(UpdateError::Flash(NorFlashErrorKind::Other));
     let signer = SecretKey::from_seed(&[1; 32]);
     let change = KeyChange::new(1, PRODUCT, signer.public().as_bytes());
@@ -309,26 +305,26 @@ fn a_write_of_the_journal_that_fails_changes_nothing() {
     let update = signer.sign(&unsigned_image(3000, 8), &PRODUCT, 2).unwrap();
     let send = |slots: &mut Slots<_, _>| {
         let (_, mut updater) = slots.split();
-        let mut receiver = block_on(updater.begin(update.len() as u32))?;
-        block_on(receiver.write(0, &update))?;
-        block_on(receiver.finish())
+        let mut receiver = updater.begin(update.len() as u32)?;
+        receiver.write(0, &update)?;
+        receiver.finish()
     };
     fails.set(true);
-    assert_eq!(block_on(slots.split().1.change_key(&change)), broken);
+    assert_eq!(slots.split().1.change_key(&change), broken);
     fails.set(false);
     let unknown = TrustError::UnknownKey { key: signer.public().id() };
     assert_eq!(send(&mut slots), Err(UpdateError::Trust(unknown)));
-    block_on(slots.split().1.change_key(&change)).unwrap();
+    slots.split().1.change_key(&change).unwrap();
     send(&mut slots).unwrap();
     fails.set(true);
-    assert_eq!(block_on(slots.switch()), broken);
+    assert_eq!(slots.switch(), broken);
     fails.set(false);
     assert_eq!((slots.phase(), slots.boot()), (Phase::Pending, Boot::Confirmed));
-    block_on(slots.switch()).unwrap();
+    slots.switch().unwrap();
     let confirm = |slots: &mut Slots<_, _>| {
         let (active, mut updater) = slots.split();
         let tested = active.unwrap().tested_by_firmware().unwrap();
-        block_on(updater.confirm(tested))
+        updater.confirm(tested)
     };
     fails.set(true);
     assert_eq!(confirm(&mut slots), broken);
@@ -337,7 +333,7 @@ fn a_write_of_the_journal_that_fails_changes_nothing() {
     confirm(&mut slots).unwrap();
     assert_eq!((slots.phase(), slots.counter()), (Phase::Idle, 2));
     let ([first, second], journal) = slots.into_parts();
-    let slots = block_on(Slots::open([first, second], journal, keys())).unwrap();
+    let slots = Slots::open([first, second], journal, keys()).unwrap();
     assert_eq!((slots.boot(), slots.counter()), (Boot::Confirmed, 2));
 }
 
@@ -369,8 +365,8 @@ fn a_geometry_that_a_record_does_not_fit_is_refused() {
     let log = Log::default();
     let open = |device: Device<4, 128>| device.open().err();
     assert_eq!(open(Device::new(1 << 10, &log)), Some(UpdateError::Geometry));
-    let [a, b, journal] = Device::<512, 1024>::new(1 << 10, &log).parts.map(Blocking);
-    assert_eq!(block_on(Slots::open([a, b], journal, keys())).err(), Some(UpdateError::Geometry));
+    let [a, b, journal] = Device::<512, 1024>::new(1 << 10, &log).parts;
+    assert_eq!(Slots::open([a, b], journal, keys()).err(), Some(UpdateError::Geometry));
     let mut one = Small::new(8 << 10, &log).parts;
     one[2] = crate::flash::Flash::new(2, 1, &log);
     assert_eq!(Small { parts: one }.open().err(), Some(UpdateError::Geometry));
@@ -382,7 +378,7 @@ fn an_update_keeps_less_than_4_kib_in_ram() {
     use std::mem::size_of;
     use tidegate_update::{Active, Receiver, Updater};
     // A driver of flash is a few words.
-    type Driver = Blocking<crate::flash::Flash<8, 1024>>;
+    type Driver = crate::flash::Flash<8, 1024>;
     let driver = 3 * size_of::<Driver>();
     let slots = size_of::<Slots<Driver, Driver>>() - driver;
     let parts = [

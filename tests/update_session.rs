@@ -3,7 +3,7 @@
 use crate::device::{Device, digest_of, image, off};
 use crate::flash::Log;
 use tidegate_update::wire::{About, Answer, BLOCK_BYTES, Request, VERSION};
-use tidegate_update::{Boot, FRAME_BYTES, Frames, Phase, Session, block_on};
+use tidegate_update::{Boot, FRAME_BYTES, Frames, Phase, Session};
 
 /// The bodies of the frames in the bytes of a line.
 fn bodies(line: &[u8]) -> Vec<Vec<u8>> {
@@ -45,7 +45,7 @@ fn a_session_takes_an_image_and_repeats_answers() {
     let (active, updater) = slots.split();
     let active = active.unwrap();
     let mut session = Session::new(updater, Some(&active), boot);
-    let mut ask = |number, request| block_on(session.answer(number, request));
+    let mut ask = |number, request| session.answer(number, request);
     let model = active.model().id().0;
     let about = About { version: VERSION, boot: Boot::Confirmed, phase: Phase::Idle, counter: 1, model, bank: 8 << 10 };
     assert_eq!(ask(1, Request::Hello), Answer::About(about));
@@ -77,7 +77,7 @@ fn a_session_takes_an_image_and_repeats_answers() {
     // Hello begins the numbers anew.
     refused(ask(90, Request::Finish), "no image is being received");
     assert_eq!(ask(92, Request::Run), Answer::Done);
-    block_on(slots.switch()).unwrap();
+    slots.switch().unwrap();
     assert_eq!(crate::device::running(&mut slots).1, new);
     assert_eq!(off(slots).open().unwrap().boot(), Boot::Reverted, "nobody has confirmed it");
 }

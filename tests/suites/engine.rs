@@ -58,6 +58,8 @@ mod streaming;
 mod sums;
 #[path = "../update.rs"]
 mod update;
+#[path = "../update_async.rs"]
+mod update_async;
 #[path = "../update_cuts.rs"]
 mod update_cuts;
 #[path = "../update/fuzz.rs"]

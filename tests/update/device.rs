@@ -6,13 +6,12 @@ use tidegate::{Layout, Numeric};
 use tidegate_model::sign::SecretKey;
 use tidegate_tests::crafted::Crafted;
 use tidegate_tests::random::Rng;
-use tidegate_update::{Blocking, Keys, Receiver, Slots, UpdateError, block_on};
+use tidegate_update::{Keys, Receiver, Slots, UpdateError};
 
 use crate::flash::{Flash, Log, Operation};
 
 /// The slots of a device.
-pub type Opened<const WRITE: usize, const ERASE: usize> =
-    Slots<Blocking<Flash<WRITE, ERASE>>, Blocking<Flash<WRITE, ERASE>>>;
+pub type Opened<const WRITE: usize, const ERASE: usize> = Slots<Flash<WRITE, ERASE>, Flash<WRITE, ERASE>>;
 /// Why an operation on a device fails.
 pub type Fault = UpdateError<Infallible>;
 
@@ -80,14 +79,14 @@ impl<const WRITE: usize, const ERASE: usize> Device<WRITE, ERASE> {
     /// # Errors
     /// If the geometry of the flash is not supported.
     pub fn open(self) -> Result<Opened<WRITE, ERASE>, Fault> {
-        let [a, b, journal] = self.parts.map(Blocking);
-        block_on(Slots::open([a, b], journal, keys()))
+        let [a, b, journal] = self.parts;
+        Slots::open([a, b], journal, keys())
     }
 }
 
 /// Switches a device off.
 pub fn off<const WRITE: usize, const ERASE: usize>(slots: Opened<WRITE, ERASE>) -> Device<WRITE, ERASE> {
-    let ([Blocking(a), Blocking(b)], Blocking(journal)) = slots.into_parts();
+    let ([a, b], journal) = slots.into_parts();
     Device { parts: [a, b, journal] }
 }
 
@@ -111,25 +110,23 @@ pub fn send<const WRITE: usize, const ERASE: usize>(
     rng: &mut Rng,
 ) -> Result<(), Fault> {
     let (_, mut updater) = slots.split();
-    block_on(async {
-        let resumed = updater.resume().await?;
-        let mut resumed = resumed.filter(|receiver| receiver.image_bytes() as usize == image.len());
-        let received = resumed.as_ref().map_or(0, Receiver::received);
-        let digest = resumed.as_ref().map(Receiver::digest);
-        if digest != Some(digest_of(&image[..received as usize])) {
-            resumed = None;
-        }
-        let mut receiver = match resumed {
-            Some(receiver) => receiver,
-            None => updater.begin(image.len() as u32).await?,
-        };
-        while (receiver.received() as usize) < image.len() {
-            let at = receiver.received() as usize;
-            let len = (1 + rng.below(1500)).min(image.len() - at);
-            receiver.write(at as u32, &image[at..at + len]).await?;
-        }
-        receiver.finish().await
-    })
+    let resumed = updater.resume()?;
+    let mut resumed = resumed.filter(|receiver| receiver.image_bytes() as usize == image.len());
+    let received = resumed.as_ref().map_or(0, Receiver::received);
+    let digest = resumed.as_ref().map(Receiver::digest);
+    if digest != Some(digest_of(&image[..received as usize])) {
+        resumed = None;
+    }
+    let mut receiver = match resumed {
+        Some(receiver) => receiver,
+        None => updater.begin(image.len() as u32)?,
+    };
+    while (receiver.received() as usize) < image.len() {
+        let at = receiver.received() as usize;
+        let len = (1 + rng.below(1500)).min(image.len() - at);
+        receiver.write(at as u32, &image[at..at + len])?;
+    }
+    receiver.finish()
 }
 
 /// SHA-512.
@@ -145,5 +142,5 @@ pub fn digest_of(bytes: &[u8]) -> [u8; 64] {
 pub fn confirm<const WRITE: usize, const ERASE: usize>(slots: &mut Opened<WRITE, ERASE>) -> Result<(), Fault> {
     let (active, mut updater) = slots.split();
     let active = active.expect("the model on trial is trusted");
-    block_on(updater.confirm(active.tested_by_firmware().expect("these images have no self-test")))
+    updater.confirm(active.tested_by_firmware().expect("these images have no self-test"))
 }

@@ -11,7 +11,7 @@ use tidegate_tests::random::Rng;
 use tidegate_update::Mapped;
 
 /// An operation on the part of a memory with this number.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Bytes written from an offset on.
     Write(usize, u32, Vec<u8>),

@@ -8,7 +8,7 @@ use embedded_storage::nor_flash::{ErrorType, NorFlash, ReadNorFlash};
 use sha2::{Digest, Sha512};
 use tidegate_model::sign::SecretKey;
 use tidegate_update::wire::{Answer, BLOCK_BYTES, Request};
-use tidegate_update::{Blocking, FRAME_BYTES, Frames, KeyChange, Keys, Mapped, Session, Slots, block_on};
+use tidegate_update::{FRAME_BYTES, Frames, KeyChange, Keys, Mapped, Session, Slots};
 
 const PRODUCT: [u8; 16] = *b"a fuzzed product";
 const PAGE: usize = 1024;
@@ -86,8 +86,7 @@ impl NorFlash for Memory {
     }
 }
 
-type Flash = Blocking<Memory>;
-type Device = Slots<Flash, Flash>;
+type Device = Slots<Memory, Memory>;
 
 /// The images and records that exist, and devices before and after an update.
 struct World {
@@ -115,34 +114,34 @@ fn world() -> &'static World {
         // From counter 5 to counter 6, with some records.
         let mut device = open(parts, keys);
         send(&mut device, &images[2]);
-        block_on(device.switch()).expect("an image is pending");
+        device.switch().expect("an image is pending");
         confirm(&mut device);
         World { keys, images, foreign, change, parts: off(device) }
     })
 }
 
 fn open(parts: [Memory; 3], keys: Keys) -> Device {
-    let [first, second, journal] = parts.map(Blocking);
-    block_on(Slots::open([first, second], journal, keys)).expect("the geometry is supported")
+    let [first, second, journal] = parts;
+    Slots::open([first, second], journal, keys).expect("the geometry is supported")
 }
 
 fn off(device: Device) -> [Memory; 3] {
-    let ([Blocking(first), Blocking(second)], Blocking(journal)) = device.into_parts();
+    let ([first, second], journal) = device.into_parts();
     [first, second, journal]
 }
 
 fn send(device: &mut Device, image: &[u8]) {
     let (_, mut updater) = device.split();
-    if let Ok(mut receiver) = block_on(updater.begin(image.len() as u32)) {
-        let _ = block_on(receiver.write(0, image));
-        let _ = block_on(receiver.finish());
+    if let Ok(mut receiver) = updater.begin(image.len() as u32) {
+        let _ = receiver.write(0, image);
+        let _ = receiver.finish();
     }
 }
 
 fn confirm(device: &mut Device) {
     let (active, mut updater) = device.split();
     if let Ok(tested) = active.map(|active| active.tested_by_firmware().expect("the images have no self-test")) {
-        let _ = block_on(updater.confirm(tested));
+        let _ = updater.confirm(tested);
     }
 }
 
@@ -186,12 +185,12 @@ pub fn update_flash(data: &[u8]) -> bool {
     let mut device = open(parts, world.keys);
     let before = runs(&mut device);
     // The device must not be stuck: unless the journal's counter exceeds every image's, an update succeeds.
-    let _ = block_on(device.split().1.resume());
+    let _ = device.split().1.resume();
     let mut device = open(off(device), world.keys);
     runs(&mut device);
     if device.counter() <= 7 {
         send(&mut device, &world.images[3]);
-        let _ = block_on(device.switch());
+        let _ = device.switch();
         confirm(&mut device);
         assert_eq!(runs(&mut open(off(device), world.keys)), Some(7), "the device is stuck");
     }
@@ -212,13 +211,13 @@ pub fn update_protocol(data: &[u8]) -> bool {
         };
         match call % 8 {
             0 => device = open(off(device), world.keys),
-            1 => drop(block_on(device.switch())),
-            2 => drop(block_on(device.revert())),
+            1 => drop(device.switch()),
+            2 => drop(device.revert()),
             3 => confirm(&mut device),
-            4 => drop(block_on(device.split().1.change_key(&world.change))),
+            4 => drop(device.split().1.change_key(&world.change)),
             5 => {
                 let bytes = left.get(..usize::from(*argument)).unwrap_or(left);
-                assert!(block_on(device.split().1.change_key(bytes)).is_err() || bytes == world.change);
+                assert!(device.split().1.change_key(bytes).is_err() || bytes == world.change);
             }
             6 => left = receive(&mut device, image, left, true),
             _ => left = receive(&mut device, image, left, false),
@@ -276,7 +275,7 @@ fn receive<'d>(device: &mut Device, image: &[u8], mut data: &'d [u8], resume: bo
                 let noise = data.get(..usize::from(*len)).unwrap_or(data);
                 for &byte in noise {
                     if let Some((number, request)) = line.frames.push(byte).and_then(Request::decode) {
-                        block_on(line.session.answer(number, request));
+                        line.session.answer(number, request);
                         return data;
                     }
                 }
@@ -288,7 +287,7 @@ fn receive<'d>(device: &mut Device, image: &[u8], mut data: &'d [u8], resume: bo
 
 /// A session at the end of a line.
 struct Line<'a> {
-    session: Session<'a, Flash, Flash>,
+    session: Session<'a, Memory, Memory>,
     frames: Frames,
     number: u8,
 }
@@ -304,9 +303,9 @@ impl Line<'_> {
         first.iter().for_each(|&byte| assert!(self.frames.push(byte).is_none(), "a frame ends with its last byte"));
         let (number, found) = self.frames.push(*last).and_then(Request::decode).expect("the frame is whole");
         assert_eq!((number, found), (self.number, request));
-        let answer = block_on(self.session.answer(number, found));
+        let answer = self.session.answer(number, found);
         // If the answer is lost, the same request gets the same answer and is not carried out again.
-        assert_eq!(block_on(self.session.answer(number, found)), answer);
+        assert_eq!(self.session.answer(number, found), answer);
         let (mut frames, mut found) = (Frames::new(), None);
         for &byte in answer.encode(number, &mut frame) {
             if let Some((number, answer)) = frames.push(byte).and_then(Answer::decode) {

@@ -2,11 +2,11 @@
 //! it. The sender asks, and waits for the answer with the number of its request. If none comes, it asks again with the same
 //! number.
 
+use crate::active::Boot;
 use crate::bytes::array;
 use crate::frame::{self, BODY_BYTES, FRAME_BYTES};
 use crate::record::Phase;
 use crate::refusal::Refusal;
-use crate::slots::Boot;
 
 /// The version of the protocol that this build speaks.
 pub const VERSION: u8 = 1;

@@ -26,7 +26,7 @@ use embedded_io_async::{Read, Write};
 use panic_probe as _;
 use tidegate::{Family, Model};
 use tidegate_update::wire::{Answer, Request};
-use tidegate_update::{Blocking, Boot, FRAME_BYTES, Frames, Keys, Session, Slots};
+use tidegate_update::{Boot, FRAME_BYTES, Frames, Keys, Session, Slots};
 
 use flash::{Part, Shared};
 use spotter::Spotter;
@@ -57,8 +57,6 @@ bind_interrupts!(struct Interrupts {
     UART0_IRQ => BufferedInterruptHandler<UART0>;
 });
 
-type Bank<'f> = Blocking<Part<'f>>;
-
 #[embassy_executor::main]
 async fn main(_spawner: Spawner) {
     let chip = embassy_rp::init(config::Config::default());
@@ -69,20 +67,20 @@ async fn main(_spawner: Spawner) {
     let mut line = BufferedUart::new(chip.UART0, tx, rx, Interrupts, &mut sent, &mut received, Config::default());
 
     let flash: Shared = Mutex::new(RefCell::new(Flash::new_blocking(chip.FLASH)));
-    let [first, second, journal] = Part::all(&flash).map(Blocking);
+    let [first, second, journal] = Part::all(&flash);
     let keys = defmt::unwrap!(Keys::new(&ROOT, PRODUCT).ok());
     let slots = Slots::open_by(|bytes| Model::parse_in(bytes, &FAMILY), [first, second], journal, keys);
-    let mut slots = defmt::unwrap!(slots.await.ok());
+    let mut slots = defmt::unwrap!(slots.ok());
     let mut memory = [0; WORDS];
     loop {
-        defmt::unwrap!(test(&mut slots, &mut memory).await);
+        defmt::unwrap!(test(&mut slots, &mut memory));
         defmt::unwrap!(serve(&mut slots, &mut memory, &mut line, &mut led).await);
-        defmt::unwrap!(slots.switch().await.ok());
+        defmt::unwrap!(slots.switch().ok());
     }
 }
 
 /// Keeps a model on trial if it passes its self-test, otherwise goes back to the one before.
-async fn test(slots: &mut Slots<Bank<'_>, Bank<'_>>, memory: &mut [u32; WORDS]) -> Option<()> {
+fn test(slots: &mut Slots<Part<'_>, Part<'_>>, memory: &mut [u32; WORDS]) -> Option<()> {
     if slots.boot() != Boot::Trial {
         return Some(());
     }
@@ -90,11 +88,11 @@ async fn test(slots: &mut Slots<Bank<'_>, Bank<'_>>, memory: &mut [u32; WORDS]) 
     let tested = active.ok().and_then(|active| active.self_test(memory).ok());
     match tested {
         Some(tested) => {
-            updater.confirm(tested).await.ok()?;
+            updater.confirm(tested).ok()?;
             defmt::info!("the new model is kept");
         }
         None => {
-            slots.revert().await.ok()?;
+            slots.revert().ok()?;
             defmt::warn!("the new model fails its self-test");
         }
     }
@@ -103,7 +101,7 @@ async fn test(slots: &mut Slots<Bank<'_>, Bank<'_>>, memory: &mut [u32; WORDS]) 
 
 /// Runs the model and answers the sender, until it asks for another model.
 async fn serve(
-    slots: &mut Slots<Bank<'_>, Bank<'_>>,
+    slots: &mut Slots<Part<'_>, Part<'_>>,
     memory: &mut [u32; WORDS],
     line: &mut BufferedUart,
     led: &mut Output<'static>,
@@ -121,7 +119,7 @@ async fn serve(
             Either::First(count) => {
                 for byte in bytes.get(..count.ok()?)? {
                     let Some((number, request)) = frames.push(*byte).and_then(Request::decode) else { continue };
-                    let answer = session.answer(number, request).await;
+                    let answer = session.answer(number, request);
                     line.write_all(answer.encode(number, &mut frame)).await.ok()?;
                     line.flush().await.ok()?;
                     if (request, answer) == (Request::Run, Answer::Done) {

@@ -1,7 +1,6 @@
 //! An update of the model, from one signed image to the next, in memory that stands for flash.
 //!
-//! No heap, no `core::fmt`, and one panic: that of an `async fn` that is polled after its end, which `block_on` never does.
-//! `cargo xtask test` checks that this program contains no symbol of another panic of `core`.
+//! No panics, no heap and no `core::fmt`: `cargo xtask test` checks the symbols of this program.
 
 #![no_std]
 #![no_main]
@@ -13,7 +12,7 @@ use embedded_storage::nor_flash::{ErrorType, NorFlash, ReadNorFlash};
 use firmware_examples::arch::{below, entry, executed, singleton, start_counter};
 use firmware_examples::{Console, start};
 use tidegate::Aligned;
-use tidegate_update::{Blocking, Boot, Keys, Mapped, Policy, Slots, Trusted, block_on};
+use tidegate_update::{Boot, Keys, Mapped, Policy, Slots, Trusted};
 
 static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/kws_signed.tgi")));
 
@@ -82,8 +81,6 @@ impl Mapped for Memory {
     }
 }
 
-type Flash = Blocking<Memory>;
-
 #[entry]
 fn main() -> ! {
     start(run)
@@ -109,18 +106,18 @@ fn run() -> Option<()> {
     let (first, rest) = memory.split_at_mut_checked(BANK)?;
     first.iter_mut().zip(&IMAGE.0).for_each(|(to, from)| *to = *from);
     let (second, journal) = rest.split_at_mut_checked(BANK)?;
-    let (banks, journal) = ([first, second].map(|bank| Blocking(Memory(bank))), Blocking(Memory(journal)));
+    let (banks, journal) = ([first, second].map(Memory), Memory(journal));
     let mut slots = None;
     let stack = below(|| slots = updated(banks, journal, keys));
     let (banks, journal) = slots?.into_parts();
     console.stack_of_step(stack);
     // After a reset, the image is on trial.
-    let mut slots = block_on(Slots::open(banks, journal, keys)).ok()?;
+    let mut slots = Slots::open(banks, journal, keys).ok()?;
     if slots.boot() != Boot::Trial {
         return None;
     }
     let (active, mut updater) = slots.split();
-    block_on(updater.confirm(active.ok()?.self_test(words).ok()?)).ok()?;
+    updater.confirm(active.ok()?.self_test(words).ok()?).ok()?;
     console.text("tested and confirmed\n");
     console.text("counter ");
     console.hex(slots.counter());
@@ -130,19 +127,19 @@ fn run() -> Option<()> {
 
 /// Receives the next image.
 #[inline(never)]
-fn updated(banks: [Flash; 2], journal: Flash, keys: Keys) -> Option<Slots<Flash, Flash>> {
-    let mut slots = block_on(Slots::open(banks, journal, keys)).ok()?;
+fn updated(banks: [Memory; 2], journal: Memory, keys: Keys) -> Option<Slots<Memory, Memory>> {
+    let mut slots = Slots::open(banks, journal, keys).ok()?;
     let (active, mut updater) = slots.split();
     let _active = active.ok()?;
-    if block_on(updater.resume()).ok()?.is_some() {
+    if updater.resume().ok()?.is_some() {
         return None;
     }
     let image = &black_box(next::IMAGE).0;
-    let mut receiver = block_on(updater.begin(image.len() as u32)).ok()?;
+    let mut receiver = updater.begin(image.len() as u32).ok()?;
     for block in image.chunks(100) {
-        block_on(receiver.write(receiver.received(), block)).ok()?;
+        receiver.write(receiver.received(), block).ok()?;
     }
     black_box(receiver.digest());
-    block_on(receiver.finish()).ok()?;
+    receiver.finish().ok()?;
     Some(slots)
 }

@@ -1,5 +1,5 @@
-//! Checks of linked programs: no panics and no heap in the smallest firmware, no floats without an FPU, and only one copy
-//! of the image.
+//! Checks of linked programs: no panics and no heap in the smallest firmware and in updates, no floats without an FPU, and
+//! only one copy of the image.
 
 use std::fs;
 use std::path::Path;
@@ -30,23 +30,6 @@ const FLOAT_NAMES: [&str; 4] = ["sf", "df", "hf", "tf"];
 /// Fails if the program has symbols of panics or allocations.
 pub fn neither_panics_nor_allocates(name: &str, path: &Path) -> Result<(), Failure> {
     lacks(name, path, "panics or allocates", reproach)
-}
-
-/// Fails if the program has symbols of allocations, or of panics of `core` besides that of an `async fn` which is polled
-/// after its end. The compiler adds this panic to each of them.
-pub fn panics_only_after_the_end(name: &str, path: &Path) -> Result<(), Failure> {
-    lacks(name, path, "panics or allocates", reproach_besides_async)
-}
-
-fn reproach_besides_async(symbol: &str) -> Option<&'static str> {
-    /// Symbols of the panic of an `async fn`.
-    const OF_ASYNC: [&str; 3] = ["panic_const_async_fn_resumed", "4core9panicking9panic_fmt", "rust_begin_unwind"];
-    /// Functions of `core` that panic, outside of the module `panicking`.
-    const OTHERS: [&str; 4] = ["slice_index_fail", "len_mismatch_fail", "expect_failed", "unwrap_failed"];
-    if OTHERS.iter().any(|part| symbol.contains(part)) {
-        return Some("panics");
-    }
-    reproach(symbol).filter(|_| !OF_ASYNC.iter().any(|part| symbol.contains(part)))
 }
 
 /// Fails if the program has float functions. Only for targets without an FPU, where every float operation is a call.
@@ -107,7 +90,7 @@ fn is_float(symbol: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_float, reproach, reproach_besides_async};
+    use super::{is_float, reproach};
 
     #[test]
     fn floats_are_known_by_their_symbols() {
@@ -133,23 +116,5 @@ mod tests {
         assert_eq!(does("_RNvCs9t7zz_7___rustc12___rust_alloc"), "allocates");
         assert_eq!(does("_ZN5alloc5alloc18handle_alloc_error17h0123456789abcdefE"), "allocates");
         assert_eq!(does("_ZN8tidegate4cell4lstm6update17h576066dea69a4be9E"), "nothing");
-    }
-
-    #[test]
-    fn the_panic_of_async_functions_is_told_from_others() {
-        let of_async = [
-            "_RNvNtNtCs7ldSeZOOJos_4core9panicking11panic_const28panic_const_async_fn_resumed",
-            "_RNvNtCs7ldSeZOOJos_4core9panicking9panic_fmt",
-            "_RNvCs9t7zz_7___rustc17rust_begin_unwind",
-        ];
-        assert!(of_async.iter().all(|symbol| reproach_besides_async(symbol).is_none()));
-        let others = [
-            "_RNvNtCs7ldSeZOOJos_4core9panicking18panic_bounds_check",
-            "_RNvNtNtCs7ldSeZOOJos_4core5slice5index16slice_index_fail",
-            "_RNvNtCs7ldSeZOOJos_4core6result13unwrap_failed",
-            "_RNvNtCs7ldSeZOOJos_4core6option13expect_failed",
-            "_RNvCs9t7zz_7___rustc12___rust_alloc",
-        ];
-        assert!(others.iter().all(|symbol| reproach_besides_async(symbol).is_some()));
     }
 }

@@ -3,8 +3,7 @@
 #![deny(unsafe_code)]
 
 use ::tidegate_update::wire::{Answer, Request};
-use ::tidegate_update::{Active, Boot, Endpoint, FRAME_BYTES, Frames, Keys, Phase, Slots, block_on};
-use core::pin::pin;
+use ::tidegate_update::{Active, Boot, Endpoint, FRAME_BYTES, Frames, Keys, Phase, Slots};
 
 use tidegate::{ImageBytes, ImageError, Model};
 
@@ -60,7 +59,7 @@ fn open_slots(
     config: &tidegate_update_config,
 ) -> Result<Slots<Driver, Driver>, tidegate_status> {
     let keys = Keys::new(&config.root_key, config.product)?;
-    Ok(block_on(pin!(Slots::open_by(parse, banks, journal, keys)))?)
+    Ok(Slots::open_by(parse, banks, journal, keys)?)
 }
 
 #[inline(never)]
@@ -179,20 +178,20 @@ pub(crate) fn confirm(
             Some(words) => active.self_test(words.get_mut(apart)),
             None => active.tested_by_firmware(),
         }?;
-        Ok(block_on(pin!(update.endpoint.confirm(tested)))?)
+        Ok(update.endpoint.confirm(tested)?)
     })
 }
 
 /// Begins a transfer.
 pub(crate) fn begin(word: Word, update: *mut tidegate_update, image_len: u32) -> Result<(), tidegate_status> {
-    with(word, update, [], |update, _| Ok(block_on(pin!(update.endpoint.begin(image_len)))?))
+    with(word, update, [], |update, _| Ok(update.endpoint.begin(image_len)?))
 }
 
 /// Continues a transfer.
 pub(crate) fn resume(word: Word, update: *mut tidegate_update, image_len: *mut u32) -> Result<(), tidegate_status> {
     let image_len = memory::Answer::new(word, image_len)?;
     with(word, update, [image_len.region()], |update, apart| {
-        image_len.give(apart, block_on(pin!(update.endpoint.resume()))?);
+        image_len.give(apart, update.endpoint.resume()?);
         Ok(())
     })
 }
@@ -222,7 +221,7 @@ pub(crate) fn write(
     (bytes, bytes_len): (*const u8, usize),
 ) -> Result<(), tidegate_status> {
     let bytes = Lent::new(word, bytes, bytes_len)?;
-    with(word, update, [bytes.region()], |update, _| Ok(block_on(pin!(update.endpoint.write(offset, bytes.get())))?))
+    with(word, update, [bytes.region()], |update, _| Ok(update.endpoint.write(offset, bytes.get())?))
 }
 
 /// An operation without arguments.
@@ -237,10 +236,10 @@ pub(crate) fn run(word: Word, update: *mut tidegate_update, operation: Operation
     with(word, update, [], |update, _| {
         let endpoint = &mut update.endpoint;
         match (operation, update.model) {
-            (Operation::Finish, _) => block_on(pin!(endpoint.finish()))?,
+            (Operation::Finish, _) => endpoint.finish()?,
             (Operation::Switch | Operation::Revert, Some(_)) => return Err(TIDEGATE_UPDATE_MODEL_OPEN),
-            (Operation::Switch, None) => block_on(pin!(endpoint.switch()))?,
-            (Operation::Revert, None) => block_on(pin!(endpoint.revert()))?,
+            (Operation::Switch, None) => endpoint.switch()?,
+            (Operation::Revert, None) => endpoint.revert()?,
         }
         Ok(())
     })
@@ -253,7 +252,7 @@ pub(crate) fn change_key(
     (change, change_len): (*const u8, usize),
 ) -> Result<(), tidegate_status> {
     let change = Lent::new(word, change, change_len)?;
-    with(word, update, [change.region()], |update, _| Ok(block_on(pin!(update.endpoint.change_key(change.get())))?))
+    with(word, update, [change.region()], |update, _| Ok(update.endpoint.change_key(change.get())?))
 }
 
 /// Where the results of [`serve`] go.
@@ -281,7 +280,7 @@ pub(crate) fn serve(
         for &byte in bytes.get() {
             count += 1;
             let Some((number, request)) = update.frames.push(byte).and_then(Request::decode) else { continue };
-            let answer = block_on(pin!(update.endpoint.answer(number, request)));
+            let answer = update.endpoint.answer(number, request);
             len = answer.encode(number, frame).len();
             runs = (request, answer) == (Request::Run, Answer::Done);
             break;

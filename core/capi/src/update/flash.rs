@@ -98,7 +98,7 @@ impl Flash for Driver {
         self.flash.bytes_len
     }
 
-    async fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Failed> {
+    fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Failed> {
         if let (true, Some(read)) = (self.flash.bytes.is_null(), self.read) {
             // SAFETY: the caller promises that the function reads the flash as the header says.
             return done(unsafe { read(self.flash.context, offset, bytes.as_mut_ptr(), bytes.len()) });
@@ -108,12 +108,12 @@ impl Flash for Driver {
         Ok(())
     }
 
-    async fn erase(&mut self, from: u32, to: u32) -> Result<(), Failed> {
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), Failed> {
         // SAFETY: as in `read`.
         done(unsafe { (self.erase)(self.flash.context, from, to) })
     }
 
-    async fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Failed> {
+    fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Failed> {
         // SAFETY: as in `read`.
         done(unsafe { (self.write)(self.flash.context, offset, bytes.as_ptr(), bytes.len()) })
     }

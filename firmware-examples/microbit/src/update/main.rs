@@ -24,7 +24,7 @@ use nrf51_hal::pac::Peripherals;
 use nrf51_hal::uart::{Baudrate, Parity, Pins, Uart};
 use tidegate::{Family, Model};
 use tidegate_update::wire::{Answer, Request};
-use tidegate_update::{Blocking, Boot, FRAME_BYTES, Frames, Keys, Session, Slots, block_on};
+use tidegate_update::{Boot, FRAME_BYTES, Frames, Keys, Session, Slots};
 
 use flash::Part;
 use spotter::Spotter;
@@ -48,8 +48,6 @@ const ROOT: [u8; 32] = [
     0xae, 0xbe, 0xbe, 0x7b, 0x92, 0x42, 0x1e, 0xea, 0x69, 0x14, 0x46, 0xd2, 0x2c,
 ];
 
-type Flash<'c> = Blocking<Part<'c>>;
-
 #[entry]
 fn main() -> ! {
     if let Some(chip) = Peripherals::take() {
@@ -70,34 +68,34 @@ fn run(chip: Peripherals) -> Option<()> {
     arch::prime(&chip.UART0);
     let mut line = Uart::new(chip.UART0, pins, Parity::EXCLUDED, Baudrate::BAUD115200);
 
-    let [first, second, journal] = Part::all(&chip.NVMC).map(Blocking);
+    let [first, second, journal] = Part::all(&chip.NVMC);
     let keys = Keys::new(&ROOT, PRODUCT).ok()?;
     let slots = Slots::open_by(|bytes| Model::parse_in(bytes, &FAMILY), [first, second], journal, keys);
-    let mut slots = block_on(slots).ok()?;
+    let mut slots = slots.ok()?;
     let mut memory = [0; WORDS];
     loop {
         test(&mut slots, &mut memory)?;
         serve(&mut slots, &mut memory, &mut line)?;
-        block_on(slots.switch()).ok()?;
+        slots.switch().ok()?;
     }
 }
 
 /// Keeps a model on trial if it passes its self-test, otherwise goes back to the one before.
-fn test(slots: &mut Slots<Flash<'_>, Flash<'_>>, memory: &mut [u32; WORDS]) -> Option<()> {
+fn test(slots: &mut Slots<Part<'_>, Part<'_>>, memory: &mut [u32; WORDS]) -> Option<()> {
     if slots.boot() != Boot::Trial {
         return Some(());
     }
     let (active, mut updater) = slots.split();
     let tested = active.ok().and_then(|active| active.self_test(memory).ok());
     match tested {
-        Some(tested) => block_on(updater.confirm(tested)).ok(),
-        None => block_on(slots.revert()).ok(),
+        Some(tested) => updater.confirm(tested).ok(),
+        None => slots.revert().ok(),
     }
 }
 
 /// Runs the model and answers the sender, until it asks for another model.
 fn serve<L: Read + Write>(
-    slots: &mut Slots<Flash<'_>, Flash<'_>>,
+    slots: &mut Slots<Part<'_>, Part<'_>>,
     memory: &mut [u32; WORDS],
     line: &mut L,
 ) -> Option<()> {
@@ -111,7 +109,7 @@ fn serve<L: Read + Write>(
         let mut byte = [0];
         line.read_exact(&mut byte).ok()?;
         let Some((number, request)) = frames.push(byte[0]).and_then(Request::decode) else { continue };
-        let answer = block_on(session.answer(number, request));
+        let answer = session.answer(number, request);
         // The sender waits for the answer: nothing is received while the model computes.
         if let (Answer::Taken { .. }, Some(spotter)) = (answer, &mut spotter)
             && let Some(note) = spotter.hear()?

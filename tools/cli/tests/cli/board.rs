@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use tidegate_model::sign::public_from_pem;
 use tidegate_update::wire::{Answer, Request};
-use tidegate_update::{Blocking, Boot, FRAME_BYTES, Frames, Keys, Session, Slots, block_on};
+use tidegate_update::{Boot, FRAME_BYTES, Frames, Keys, Session, Slots};
 
 use super::Workplace;
 use super::ram::{Flash, Log};
 
 type Part = Flash<4, 1024>;
-type Device = Slots<Blocking<Part>, Blocking<Part>>;
+type Device = Slots<Part, Part>;
 
 /// Pages of a bank, which holds the spotter in f32.
 const BANK: usize = 340;
@@ -60,21 +60,21 @@ fn parts() -> [Part; 3] {
 
 /// Runs the firmware until the line is closed, or the power is cut.
 fn power_on(parts: [Part; 3], keys: Keys, line: &mut (impl Read + Write), faults: Faults) -> [Part; 3] {
-    let [first, second, journal] = parts.map(Blocking);
-    let mut device = block_on(Slots::open([first, second], journal, keys)).unwrap();
+    let [first, second, journal] = parts;
+    let mut device = Slots::open([first, second], journal, keys).unwrap();
     let mut number = 0;
     loop {
         if device.boot() == Boot::Trial {
             let (active, mut updater) = device.split();
             let active = active.unwrap();
             let mut memory = vec![0; active.model().runner_words()];
-            block_on(updater.confirm(active.self_test(&mut memory).unwrap())).unwrap();
+            updater.confirm(active.self_test(&mut memory).unwrap()).unwrap();
         }
         if serve(&mut device, line, faults, &mut number).is_none() {
-            let ([Blocking(first), Blocking(second)], Blocking(journal)) = device.into_parts();
+            let ([first, second], journal) = device.into_parts();
             return [first, second, journal];
         }
-        block_on(device.switch()).unwrap();
+        device.switch().unwrap();
     }
 }
 
@@ -98,7 +98,7 @@ fn serve(device: &mut Device, line: &mut (impl Read + Write), faults: Faults, nu
         for &byte in &bytes[..len] {
             let Some((asked, request)) = frames.push(byte).and_then(Request::decode) else { continue };
             *number += 1;
-            let answer = block_on(session.answer(asked, request));
+            let answer = session.answer(asked, request);
             let begins = matches!(request, Request::Begin { .. });
             if begins {
                 line.write_all(Answer::Note("erased").encode(0, &mut frame)).ok()?;
