@@ -46,7 +46,7 @@ fn a_hostile_sender_never_gets_an_unsigned_or_old_image_in() {
     let begin = |image: u8| [7, image];
     let update = [&begin(3)[..], &all, &finish, &[1, 0], &[3, 0], &[0, 0]].concat();
     let blocks: Vec<u8> = (0..25).flat_map(|_| [6, 100]).collect();
-    let random: Vec<u8> = (0..600).map(|_| rng.bits() as u8).collect();
+    let random: Vec<u8> = (0..100).map(|_| rng.bits() as u8).collect();
     let seeds = [
         ("update", update.clone()),
         ("blocks", [&begin(3)[..], &blocks, &finish, &[0, 0], &[3, 0]].concat()),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,6 +17,11 @@ use crate::random::Rng;
 /// The environment variable with the seconds of mutations for each target, and its default.
 const SECONDS: &str = "TIDEGATE_MUTATION_SECONDS";
 const DEFAULT_SECONDS: f64 = 1.0;
+/// The environment variable with the number of mutations of all targets together, in place of seconds. `cargo xtask soak`
+/// sets it.
+const MUTATIONS: &str = "TIDEGATE_MUTATIONS";
+/// Mutations of all targets so far.
+static MUTATED: AtomicU64 = AtomicU64::new(0);
 /// Time after which an input counts as hanging.
 const MOST_TIME: Duration = Duration::from_secs(10);
 /// Maximum memory of the process of the tests, whose other tests hold models and sounds.
@@ -33,10 +39,12 @@ pub struct Corpus {
 impl Corpus {
     /// Files in `tests/fuzz/corpus/TARGET`: inputs that once made the target fail. Most targets have none.
     fn finds(&self) -> BTreeMap<String, Vec<u8>> {
-        let Ok(files) = fs::read_dir(recorded().join(self.target)) else { return BTreeMap::new() };
-        let paths = files.map(|entry| entry.expect("the folder of finds is readable").path());
-        let name = |path: &Path| path.file_name().expect("a file has a name").to_string_lossy().into_owned();
-        paths.map(|path| (name(&path), fs::read(&path).expect("a find is readable"))).collect()
+        files(&recorded().join(self.target))
+    }
+
+    /// Inputs that libFuzzer has found in this clone.
+    fn found(&self) -> BTreeMap<String, Vec<u8>> {
+        files(&folder("fuzz-found", self.target))
     }
 
     /// Runs `body` on every seed and every find. Returns how many of them it accepts.
@@ -53,17 +61,25 @@ impl Corpus {
     }
 
     /// Runs `body` on seeded mutations of the inputs, for as many seconds as `TIDEGATE_MUTATION_SECONDS` says, otherwise for
-    /// one. This is a share of what `cargo xtask soak` does with libFuzzer, without a build of its own. An input that fails
+    /// one. With `TIDEGATE_MUTATIONS`, also on those of the inputs that libFuzzer has found, until all targets together have
+    /// had that many. This is a share of what `cargo xtask soak` does with libFuzzer, without a build of its own. An input that fails
     /// is kept in `target/fuzz-failed`.
     pub fn mutate<T>(&self, body: impl Fn(&[u8]) -> T) {
         let seconds = std::env::var(SECONDS).map_or(DEFAULT_SECONDS, |text| text.parse().expect("a number of seconds"));
+        let most: Option<u64> = std::env::var(MUTATIONS).ok().map(|text| text.parse().expect("a number of mutations"));
+        let found = most.map(|_| self.found()).unwrap_or_default();
         let finds = self.finds();
-        let inputs: Vec<&[u8]> = self.seeds.values().chain(finds.values()).map(Vec::as_slice).collect();
+        let inputs = self.seeds.values().chain(finds.values()).chain(found.values());
+        let inputs: Vec<&[u8]> = inputs.map(Vec::as_slice).collect();
         let mut rng = Rng::new(0xF0CC);
         let start = Instant::now();
         let running = Running::watched(self.target);
         let mut count = 0;
-        while start.elapsed().as_secs_f64() < seconds {
+        let goes_on = || match most {
+            Some(most) => MUTATED.fetch_add(1, Ordering::Relaxed) < most,
+            None => start.elapsed().as_secs_f64() < seconds,
+        };
+        while goes_on() {
             let input = mutated(&mut rng, &inputs);
             running.starts(&input);
             if catch_unwind(AssertUnwindSafe(|| body(&input))).is_err() {
@@ -73,6 +89,7 @@ impl Corpus {
         }
         running.ends();
         let peak = peak_kib();
+        let seconds = start.elapsed().as_secs();
         println!("{}: {count} mutations in {seconds} s, peak memory of the process {} MiB", self.target, peak / 1024);
         assert!(peak < MOST_KIB, "{}: {} MiB of memory are in use", self.target, peak / 1024);
     }
@@ -120,13 +137,26 @@ impl Corpus {
 
     /// Writes seeds and finds to `target/fuzz/TARGET`, the folder that `cargo fuzz run` starts from.
     pub fn write_inputs(&self) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/fuzz").join(self.target);
+        let folder = folder("fuzz", self.target);
         fs::create_dir_all(&folder).expect("the folder can be created");
         for (name, bytes) in self.seeds.iter().chain(&self.finds()) {
             fs::write(folder.join(name), bytes).expect("the input can be written");
         }
         println!("{}: {} seeds", folder.display(), self.seeds.len());
     }
+}
+
+/// The folder of a target for inputs of a kind, in the build folder.
+fn folder(of: &str, target: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target").join(of).join(target)
+}
+
+/// The files of a folder by name, none if it does not exist.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let Ok(files) = fs::read_dir(folder) else { return BTreeMap::new() };
+    let paths = files.map(|entry| entry.expect("a folder of inputs is readable").path());
+    let name = |path: &Path| path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+    paths.map(|path| (name(&path), fs::read(&path).expect("an input is readable"))).collect()
 }
 
 /// The folder of digests and finds.
@@ -174,7 +204,7 @@ fn mutated(rng: &mut Rng, inputs: &[&[u8]]) -> Vec<u8> {
 
 /// Writes an input that failed, and returns its path.
 fn kept(target: &str, input: &[u8]) -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/fuzz-failed").join(target);
+    let folder = folder("fuzz-failed", target);
     fs::create_dir_all(&folder).expect("the folder can be created");
     let name: String = Sha256::digest(input).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let path = folder.join(name);

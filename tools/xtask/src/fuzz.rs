@@ -66,24 +66,25 @@ pub fn build() -> Result<(), Failure> {
         "-Cllvm-args=-sanitizer-coverage-pc-table",
         "-Cllvm-args=-sanitizer-coverage-trace-compares",
         "-Clink-dead-code",
-        "-Ccodegen-units=16",
-        "-Zsanitizer=address",
-        "--cfg=fuzzing",
-        // The vectors of the other backend are functions of one instruction, each of which would be traced.
-        "--cfg=curve25519_dalek_backend=\"serial\"",
     ];
+    let of_all = ["-Ccodegen-units=16", "-Zsanitizer=address", "--cfg=fuzzing"];
     let checks = ["debug-assertions", "overflow-checks"];
-    // Signatures would take nearly all of the time.
+    // Signatures would take nearly all of the time. Flags of a package replace the coverage.
     let signatures = ["curve25519-dalek", "ed25519-dalek", "sha2"];
-    let unchecked = signatures.iter().flat_map(|name| checks.map(|check| format!("package.{name}.{check}=false")));
+    let unchecked = signatures.iter().flat_map(|name| {
+        let untraced = format!("package.{name}.rustflags=['-Copt-level=3']");
+        checks.map(|check| format!("package.{name}.{check}=false")).into_iter().chain([untraced])
+    });
     let settings = checks.map(|check| format!("{check}=true")).into_iter().chain(unchecked);
     // With a target, build scripts and macros are built without the sanitizer, and here without the checks.
     let settings = settings.chain(checks.map(|check| format!("build-override.{check}=false")));
     let mut build = hosts::nightly("tests/fuzz", &["build", "--release", "--locked", "--bins", "--target", HOST]);
     // The kernels are large, and none of their branches depends on the bytes of an input.
-    let settings = settings.chain(["package.tidegate-fused.opt-level=1".to_owned()]);
+    let traced = format!("rustflags=[{}]", coverage.map(|flag| format!("'{flag}'")).join(", "));
+    let of_host = "build-override.rustflags=['-Cdebug-assertions=false']".to_owned();
+    let settings = settings.chain(["package.tidegate-fused.opt-level=1".to_owned(), traced, of_host]);
     build.args(settings.flat_map(|setting| ["--config".to_owned(), format!("profile.release.{setting}")]));
-    build.env("CARGO_ENCODED_RUSTFLAGS", coverage.join("\u{1f}"));
+    build.arg("-Zprofile-rustflags").env("CARGO_ENCODED_RUSTFLAGS", of_all.join("\u{1f}"));
     build.env("CARGO_TARGET_DIR", target_dir());
     run_command("fuzz targets with the address sanitizer", build)
 }

@@ -36,6 +36,11 @@ impl<B: Flash + Mapped, J: Flash<Error = B::Error>> Endpoint<B, J> {
         &self.slots
     }
 
+    /// The slots, without the transfer.
+    pub fn into_slots(self) -> Slots<B, J> {
+        self.slots
+    }
+
     /// Verifies the image that runs.
     ///
     /// # Errors
