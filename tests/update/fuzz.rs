@@ -313,7 +313,11 @@ impl Line<'_> {
         let sent = request.encode(self.number, &mut frame);
         assert!(!sent.is_empty(), "{request:?} is too long");
         let (last, first) = sent.split_last().expect("a frame ends");
-        first.iter().for_each(|&byte| assert!(self.frames.push(byte).is_none(), "a frame ends with its last byte"));
+        for (at, &byte) in first.iter().enumerate() {
+            let found = self.frames.push(byte);
+            // The zero that begins a frame may end noise that is a frame too.
+            assert!(found.is_none() || at == 0, "a frame ends with its last byte");
+        }
         let (number, found) = self.frames.push(*last).and_then(Request::decode).expect("the frame is whole");
         assert_eq!((number, found), (self.number, request));
         let answer = self.device.answer(number, found);

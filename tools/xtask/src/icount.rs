@@ -15,12 +15,12 @@ use std::process::{Command, Stdio};
 use object::{Object, ObjectSymbol};
 use serde::{Deserialize, Serialize};
 
-use crate::firmware::{self, FAST, Firmware, MACHINES, Machine};
+use crate::firmware::{self, FAST, Firmware, MACHINES, MPS2_AN386, Machine};
 use crate::record::{self, GROWTH_PERCENT, outgrown};
 use crate::shell::{self, about, shown, step};
 use crate::timing::{self, Table};
 use crate::trace::Trace;
-use crate::{Failure, install};
+use crate::{Failure, install, share};
 use parse::Parse;
 
 const PROGRAM: &str = "icount";
@@ -59,7 +59,7 @@ struct Counts {
 
 /// Counts, then prints, records or compares.
 pub fn run(json: bool, overwrite_expected: bool) -> Result<(), Failure> {
-    let counts = counts(true)?;
+    let counts = counts(&MACHINES.each_ref().map(|machine| machine.core), true)?;
     if json {
         println!("{}", lines(&counts.figures));
         return Ok(());
@@ -74,9 +74,20 @@ pub fn run(json: bool, overwrite_expected: bool) -> Result<(), Failure> {
     record::write(&record_path(), &text)
 }
 
-/// Counts instructions and compares. Leaves out the cycles, because traces take long.
-pub fn check() -> Result<(), Failure> {
-    compare(&counts(false)?, &recorded()?)
+/// Counts the instructions of some cores and compares. Leaves out the cycles, because traces take long.
+pub fn check(cores: &[&str]) -> Result<(), Failure> {
+    let mut record = recorded()?;
+    // Two cores share a machine.
+    let counted = |name: &str, target: &str| machines(cores).any(|one| (one.name, one.target) == (name, target));
+    record.figures.retain(|figure| counted(&figure.machine, &figure.target));
+    record.parse.retain(|parse| counted(&parse.machine, &parse.target));
+    compare(&counts(cores, false)?, &record)
+}
+
+/// The cores whose instructions are counted today: the Cortex-M4 and another one.
+pub fn of_today() -> Result<[&'static str; 2], Failure> {
+    let others: Vec<_> = MACHINES.iter().map(|machine| machine.core).filter(|core| *core != MPS2_AN386.core).collect();
+    Ok([MPS2_AN386.core, others[share::of_today(others.len())?]])
 }
 
 /// The figures as JSON, each on a line.
@@ -103,18 +114,22 @@ pub fn compiler() -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&version.stdout).trim().to_owned())
 }
 
-/// Builds the program for every target.
-pub fn build() -> Result<(), Failure> {
+/// Builds the program for the targets of some cores.
+pub fn build(cores: &[&str]) -> Result<(), Failure> {
     install::targets()?;
-    firmware::build_for(FAST, firmware::targets().into_iter().map(|target| (target, PROGRAM)))
+    firmware::build_for(FAST, machines(cores).map(|machine| (machine.target, PROGRAM)))
 }
 
-fn counts(with_cycles: bool) -> Result<Counts, Failure> {
+fn machines(cores: &[&str]) -> impl Iterator<Item = &'static Machine> {
+    MACHINES.iter().filter(|machine| cores.contains(&machine.core))
+}
+
+fn counts(cores: &[&str], with_cycles: bool) -> Result<Counts, Failure> {
     install::qemu()?;
-    build()?;
+    build(cores)?;
     firmware::bundles()?;
     let (mut all, mut outputs) = (Counts::default(), BTreeMap::new());
-    for machine in &MACHINES {
+    for machine in machines(cores) {
         let firmware = Firmware { name: PROGRAM, machine };
         let Counts { mut figures, parse } =
             step(&format!("instructions on {} ({})", machine.name, machine.core), || counted(&firmware, &mut outputs))?;

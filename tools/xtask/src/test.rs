@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::shell::{self, cargo, output_within, root, say, shown, step, stream};
 use crate::{
-    Failure, boards, book, c, estimate, firmware, hosts, icount, install, new, python, qemu, size, symbols, updates,
-    web,
+    Failure, boards, book, c, estimate, firmware, hosts, icount, install, new, python, qemu, share, size, symbols,
+    updates, web,
 };
 
 /// Time limit of the demo, which takes about two minutes with the builds of the firmware.
@@ -15,6 +15,63 @@ const DEMO_LIMIT: Duration = Duration::from_secs(900);
 /// Seconds of mutations for each fuzz target, and of the thread sanitizer. `cargo xtask soak` takes hours.
 const MUTATION_SECONDS: &str = "6";
 const RACE_SECONDS: u32 = 10;
+
+/// Tests that compute for minutes. Each day runs one of these shares.
+const LONG: [&[&str]; 3] = [
+    &["integer_random::random_networks_stay_near_f32_with_rounded_weights"],
+    &["integer_random::golden_cases_stay_near_f32_with_rounded_weights"],
+    &[
+        "hello_edge_integer::no_rounding_is_biased_over_an_hour_of_one_state",
+        "hello_edge_integer::an_hour_of_one_state_neither_drifts_nor_saturates",
+    ],
+];
+
+/// Tests of [`hosts()`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Host {
+    Neon,
+    Micromath,
+    Miri,
+    Races,
+    Narrow,
+}
+
+impl Host {
+    /// Each day, `cargo xtask test` runs one of these.
+    const BY_DAY: [Self; 4] = [Self::Micromath, Self::Miri, Self::Races, Self::Narrow];
+
+    fn what(self) -> &'static str {
+        match self {
+            Self::Neon => "tests of tidegate-fused for AArch64 under QEMU",
+            Self::Micromath => "tests of the core with micromath",
+            Self::Miri => "tests under Miri",
+            Self::Races => "streams of tidegate-fused under the thread sanitizer",
+            Self::Narrow => "tests of tidegate with addresses of 32 bits",
+        }
+    }
+
+    fn install(self) -> Result<(), Failure> {
+        match self {
+            Self::Neon => install::arm64(),
+            Self::Micromath => Ok(()),
+            Self::Miri | Self::Races => install::nightly(),
+            Self::Narrow => install::narrow(),
+        }
+    }
+
+    /// The tests, for the thread sanitizer of a number of seconds. With `share`, only a part of Miri's and of NEON's, which
+    /// saves minutes.
+    fn tests(self, race_seconds: u32, share: bool) -> Vec<Command> {
+        match self {
+            Self::Neon => hosts::neon().into_iter().take(if share { 1 } else { usize::MAX }).collect(),
+            Self::Micromath => vec![hosts::micromath()],
+            Self::Miri if share => vec![hosts::miri_core(32, true)],
+            Self::Miri => vec![hosts::miri_core(32, false), hosts::miri_core(64, false), hosts::miri_fused()],
+            Self::Races => vec![hosts::races(race_seconds)],
+            Self::Narrow => vec![hosts::narrow()],
+        }
+    }
+}
 
 /// Words after SKIP that are no failure in CI. CI has no GPU and no gigabytes for cuDNN, PyTorch and Keras, does not check
 /// types of Python or start Ray, has tools without which some tests would run, and often lacks IPv6 in containers.
@@ -34,11 +91,15 @@ pub fn run() -> Result<(), Failure> {
     install::targets()?;
     let mut total = Total::default();
     // Most builds of these threads share no folder with the workspace.
-    let counted = shell::beside("icount", icount::build)?;
-    let hosts = shell::beside("hosts", || {
+    let cores = icount::of_today()?;
+    let counted = shell::beside("icount", move || icount::build(&cores))?;
+    let today = Host::BY_DAY[share::of_today(Host::BY_DAY.len())?];
+    let hosts = shell::beside("hosts", move || {
         let mut total = Total::default();
-        let done = total.cargo_tests("tests of the core with micromath", hosts::micromath());
-        let done = done.and(total.hosts(RACE_SECONDS, true));
+        let done = [Host::Neon, today].iter().try_for_each(|host| total.host(*host, RACE_SECONDS, true));
+        for other in Host::BY_DAY.iter().filter(|host| **host != today) {
+            total.leaves_out(other.what(), "cargo xtask soak hosts");
+        }
         (total, done)
     })?;
     let book = shell::beside("book", book::run)?;
@@ -51,6 +112,11 @@ pub fn run() -> Result<(), Failure> {
     // The output of tests that pass says what they skip.
     let shown = ["--no-fail-fast", "--", "--show-output"];
     let mut tests = cargo(".", &[&firmware::WORKSPACE_TESTS[..], &shown].concat());
+    let long = share::of_today(LONG.len())?;
+    for (_, tests_of_share) in LONG.iter().enumerate().filter(|(number, _)| *number != long) {
+        tests.args(tests_of_share.iter().flat_map(|test| ["--skip", test]));
+        tests_of_share.iter().for_each(|test| total.leaves_out(test, "cargo xtask soak every_input"));
+    }
     tests.env("TIDEGATE_MUTATION_SECONDS", MUTATION_SECONDS);
     match python.join() {
         Ok(python) => drop(tests.env(python::VARIABLE, python)),
@@ -69,10 +135,15 @@ pub fn run() -> Result<(), Failure> {
         install::arm_gcc()?;
         install::cmake()
     });
+    let is_even = share::of_today(2)? == 0;
     let others = shell::beside("new and C", move || {
         let mut total = Total::default();
-        if tools {
+        if tools && is_even {
             total.check("three commands from a model to a project's outputs in QEMU, in Rust and in C", new::first);
+            total.leaves_out("three commands for a model with a front end", "cargo xtask new --every");
+        } else if tools {
+            total.check("three commands from a model to what it hears in QEMU", new::first_with_sound);
+            total.leaves_out("three commands for a model of features", "cargo xtask new");
         }
         total.check("the project of a board, each day of another, compiles", new::board_of_the_day);
         total.library_for_c(tools);
@@ -84,7 +155,7 @@ pub fn run() -> Result<(), Failure> {
         firmware::bundles()
     });
     if ready && tools {
-        total.firmware(counted);
+        total.firmware(counted.then_some(&cores));
     }
     total.absorb(others.join());
     let modules = modules.join();
@@ -111,13 +182,14 @@ pub fn run() -> Result<(), Failure> {
 /// passed.
 pub fn hosts(race_seconds: u32) -> Result<u64, Failure> {
     let mut total = Total::default();
-    total.hosts(race_seconds, false)?;
+    total.host(Host::Neon, race_seconds, false)?;
+    Host::BY_DAY.iter().try_for_each(|host| total.host(*host, race_seconds, false))?;
     total.end()?;
     Ok(total.passed)
 }
 
-/// The tests of functions over every f32 and of integers of every size, of which the usual tests take a sample. Returns how
-/// many have passed.
+/// The tests of functions over every f32 and of integers of every size, of which the usual tests take a sample, and the long
+/// tests that take turns. Returns how many have passed.
 pub fn every_input() -> Result<u64, Failure> {
     let mut total = Total::default();
     for (package, tests) in [("tidegate", &["--lib", "--test", "activation"][..]), ("tidegate-fused", &["--lib"])] {
@@ -130,6 +202,9 @@ pub fn every_input() -> Result<u64, Failure> {
         command.args(["--test", suite, "--", test]).env("TIDEGATE_EVERY_SIZE", "1");
         total.cargo_tests(&format!("integers of every size, {suite}"), command)?;
     }
+    let mut long = cargo(".", &firmware::WORKSPACE_TESTS);
+    long.args(["--test", "import", "--"]).args(LONG.concat());
+    total.cargo_tests("long tests", long)?;
     total.end()?;
     Ok(total.passed)
 }
@@ -188,8 +263,8 @@ impl Output {
 }
 
 impl Total {
-    /// What the firmware prints in QEMU, its symbols and its sizes.
-    fn firmware(&mut self, counted: bool) {
+    /// What the firmware prints in QEMU, its symbols and its sizes, and the instructions of some cores.
+    fn firmware(&mut self, counted: Option<&[&str]>) {
         for firmware in firmware::all() {
             let what = firmware.what();
             let mut run = Err(format!("{what} did not run"));
@@ -225,8 +300,11 @@ impl Total {
         for firmware in qemu::same_bits() {
             self.check(&format!("{} gives the host's bits", firmware.what()), || qemu::compare_with_host(&firmware));
         }
-        if counted {
-            self.check("no count of instructions has outgrown its record", icount::check);
+        if let Some(cores) = counted {
+            self.check(&format!("no count of instructions has outgrown its record: {}", cores.join(", ")), || {
+                icount::check(cores)
+            });
+            self.leaves_out("instructions on other cores", "cargo xtask icount");
         }
         self.check("microbit answers as recorded", || boards::microbit(false));
         self.check("microbit takes signed updates, and refuses others", updates::microbit);
@@ -255,33 +333,18 @@ impl Total {
         }
     }
 
-    /// The tests of [`hosts()`]. With `share`, only a part of Miri's and of NEON's tests runs, which saves minutes.
-    fn hosts(&mut self, race_seconds: u32, share: bool) -> Result<(), Failure> {
-        match install::nightly() {
+    /// The tests of a [`Host`].
+    fn host(&mut self, host: Host, race_seconds: u32, share: bool) -> Result<(), Failure> {
+        match host.install() {
             Ok(()) => {
-                self.cargo_tests("tests of tidegate under Miri, 32 bits", hosts::miri_core(32, share))?;
-                if !share {
-                    self.cargo_tests("tests of tidegate under Miri, 64 bits", hosts::miri_core(64, share))?;
-                    self.cargo_tests("tests of tidegate-fused under Miri", hosts::miri_fused())?;
-                }
-                self.cargo_tests("streams of tidegate-fused under the thread sanitizer", hosts::races(race_seconds))?;
+                let tests = host.tests(race_seconds, share);
+                tests.into_iter().try_for_each(|tests| self.cargo_tests(host.what(), tests))
             }
-            Err(failure) => self.lacks("Miri and the thread sanitizer", &failure),
-        }
-        match install::narrow() {
-            Ok(()) => self.cargo_tests("tests of tidegate with addresses of 32 bits", hosts::narrow())?,
-            Err(failure) => self.lacks("addresses of 32 bits", &failure),
-        }
-        match install::arm64() {
-            Ok(()) => {
-                let tests = hosts::neon().into_iter().take(if share { 1 } else { usize::MAX });
-                for tests in tests {
-                    self.cargo_tests("tests of tidegate-fused for AArch64 under QEMU", tests)?;
-                }
+            Err(failure) => {
+                self.lacks(host.what(), &failure);
+                Ok(())
             }
-            Err(failure) => self.lacks("NEON under QEMU", &failure),
         }
-        Ok(())
     }
 
     /// Forwards cargo's output and adds up its results.
@@ -318,6 +381,12 @@ impl Total {
         } else {
             self.skipped += 1;
         }
+    }
+
+    /// Counts a check that runs on another day.
+    fn leaves_out(&mut self, what: &str, command: &str) {
+        self.skipped += 1;
+        say(&format!("SKIP {what}: on another day; `{command}` runs it"));
     }
 
     /// Adds the results of another thread.

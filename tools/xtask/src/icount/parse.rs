@@ -14,8 +14,8 @@ const SIZES: [u64; 2] = [64, 128];
 /// Cost of parsing the image of one layer on one core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Parse {
-    machine: String,
-    target: String,
+    pub machine: String,
+    pub target: String,
     core: String,
     cell: String,
     numeric: String,
