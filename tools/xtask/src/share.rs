@@ -4,6 +4,7 @@ use std::env;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::Failure;
+use crate::shell::say;
 
 /// The number of a day, to repeat the shares of that day.
 const DAY: &str = "TIDEGATE_DAY";
@@ -15,4 +16,16 @@ pub fn of_today(shares: usize) -> Result<usize, Failure> {
         Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?.as_secs() / 86_400,
     };
     Ok(day as usize % shares)
+}
+
+/// Says that a check runs on another day, and which command runs it now.
+pub fn leaves_out(what: &str, command: &str) {
+    say(&format!("SKIP {what}: on another day; `{command}` runs it"));
+}
+
+/// Says which checks run on other days, of those that a command divides.
+pub fn leaves_others_out(checks: &[String], today: usize, command: &str) {
+    for (day, what) in checks.iter().enumerate().filter(|(day, _)| *day != today) {
+        leaves_out(what, &format!("{DAY}={day} {command}"));
+    }
 }

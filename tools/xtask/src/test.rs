@@ -386,7 +386,7 @@ impl Total {
     /// Counts a check that runs on another day.
     fn leaves_out(&mut self, what: &str, command: &str) {
         self.skipped += 1;
-        say(&format!("SKIP {what}: on another day; `{command}` runs it"));
+        share::leaves_out(what, command);
     }
 
     /// Adds the results of another thread.

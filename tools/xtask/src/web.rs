@@ -99,8 +99,9 @@ pub fn run(pictures: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The importers without optimization, which takes longer than what the tests do with them.
-pub const UNOPTIMIZED_IMPORTERS: &[&str] = &["profile.importer.opt-level=0"];
+/// The importers without optimization, which takes longer than what the tests do with them. The core calibrates.
+pub const UNOPTIMIZED_IMPORTERS: &[&str] =
+    &["profile.importer.opt-level=0", "profile.importer.package.tidegate.opt-level=2"];
 
 /// Like [`run`], with an existing command line tool and [`modules`], and for a few seconds of sound. Returns what the tests
 /// skip.
