@@ -46,6 +46,7 @@ fn a_hostile_sender_never_gets_an_unsigned_or_old_image_in() {
     let begin = |image: u8| [7, image];
     let update = [&begin(3)[..], &all, &finish, &[1, 0], &[3, 0], &[0, 0]].concat();
     let blocks: Vec<u8> = (0..25).flat_map(|_| [6, 100]).collect();
+    // Short, because signatures take most of the time.
     let random: Vec<u8> = (0..100).map(|_| rng.bits() as u8).collect();
     let seeds = [
         ("update", update.clone()),
@@ -56,6 +57,7 @@ fn a_hostile_sender_never_gets_an_unsigned_or_old_image_in() {
         ("resumed", [&begin(3)[..], &[6, 200, 5, 0], &[0, 0, 6, 3], &all, &finish, &[0, 0], &[3, 0]].concat()),
         ("reverted", [&begin(3)[..], &all, &finish, &[0, 0], &[2, 0], &[0, 0], &update].concat()),
         ("wrong", [&begin(3)[..], &[2, 30], &[9; 30], &[3, 7], &[1; 8], &all, &finish, &update].concat()),
+        ("session", [&[15, 3][..], &all, &finish, &[1, 0], &[3, 0], &[0, 0]].concat()),
         ("random", random),
     ];
     let corpus = corpus("update_protocol", seeds);

@@ -63,7 +63,7 @@ impl Mapped for Waiting {
     }
 }
 
-/// Runs a future to its end. Returns how often it was not ready as well.
+/// Runs a future to its end. Also returns how often it was not ready.
 fn run<F: Future>(future: F) -> (F::Output, usize) {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
@@ -79,11 +79,16 @@ fn run<F: Future>(future: F) -> (F::Output, usize) {
 /// The image that each stage ends with: the boot, the confirmed counter, and the id of the model that runs.
 type Stage = (Boot, u32, u64);
 
-/// Every call of slots and endpoint, in one life of a device.
+/// One life of a device: updates over slots, an endpoint and its answers, with resets, trials and a change of keys.
 macro_rules! life {
     ($kind:ident, $parts:expr $(, $wait:tt)*) => {{
         let ([first, second, journal], mut stages): (_, Vec<Stage>) = ($parts, Vec::new());
         let mut slots = $kind::Slots::open([first, second], journal, keys())$(.$wait)*.unwrap();
+        let boot = slots.boot();
+        let (active, updater) = slots.split();
+        let mut session = $kind::Session::new(updater, active.as_ref().ok(), boot);
+        let answer = session.answer(1, Request::Hello)$(.$wait)*;
+        assert!(matches!(answer, Answer::About(_)), "{answer:?}");
         // A transfer that a reset interrupts.
         let next = image(5000, 2);
         let (_, mut updater) = slots.split();
@@ -131,7 +136,9 @@ macro_rules! life {
         endpoint.change_key(root().sign_change(&change).unwrap().as_bytes())$(.$wait)*.unwrap();
         let third = signer.sign(&unsigned_image(2000, 3), &PRODUCT, 3).unwrap();
         endpoint.begin(third.len() as u32)$(.$wait)*.unwrap();
-        endpoint.write(0, &third)$(.$wait)*.unwrap();
+        endpoint.write(0, &third[..500])$(.$wait)*.unwrap();
+        assert_eq!(endpoint.resume()$(.$wait)*.unwrap() as usize, third.len());
+        endpoint.write(500, &third[500..])$(.$wait)*.unwrap();
         endpoint.finish()$(.$wait)*.unwrap();
         assert_eq!(endpoint.confirm(tested)$(.$wait)*, Err(UpdateError::NoTrial));
         endpoint.switch()$(.$wait)*.unwrap();

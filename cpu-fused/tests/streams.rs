@@ -1,5 +1,5 @@
 //! A thousand streams of one model, stepped by two threads that exchange them, and in a pool that two threads share.
-//! `cargo xtask test` runs this under the thread sanitizer and Miri.
+//! `cargo xtask hosts` runs this under the thread sanitizer and Miri.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;

@@ -62,8 +62,8 @@ impl Corpus {
 
     /// Runs `body` on seeded mutations of the inputs, for as many seconds as `TIDEGATE_MUTATION_SECONDS` says, otherwise for
     /// one. With `TIDEGATE_MUTATIONS`, also on those of the inputs that libFuzzer has found, until all targets together have
-    /// had that many. This is a share of what `cargo xtask soak` does with libFuzzer, without a build of its own. An input that fails
-    /// is kept in `target/fuzz-failed`.
+    /// had that many, and this one a tenth of them. This is a share of what `cargo xtask soak` does with libFuzzer, without a
+    /// build of its own. An input that fails is kept in `target/fuzz-failed`.
     pub fn mutate<T>(&self, body: impl Fn(&[u8]) -> T) {
         let seconds = std::env::var(SECONDS).map_or(DEFAULT_SECONDS, |text| text.parse().expect("a number of seconds"));
         let most: Option<u64> = std::env::var(MUTATIONS).ok().map(|text| text.parse().expect("a number of mutations"));
@@ -75,11 +75,11 @@ impl Corpus {
         let start = Instant::now();
         let running = Running::watched(self.target);
         let mut count = 0;
-        let goes_on = || match most {
-            Some(most) => MUTATED.fetch_add(1, Ordering::Relaxed) < most,
+        let goes_on = |count: u64| match most {
+            Some(most) => MUTATED.fetch_add(1, Ordering::Relaxed) < most || count < most / 10,
             None => start.elapsed().as_secs_f64() < seconds,
         };
-        while goes_on() {
+        while goes_on(count) {
             let input = mutated(&mut rng, &inputs);
             running.starts(&input);
             if catch_unwind(AssertUnwindSafe(|| body(&input))).is_err() {

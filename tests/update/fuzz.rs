@@ -9,7 +9,7 @@ use embedded_storage::nor_flash::{ErrorType, NorFlash, ReadNorFlash};
 use sha2::{Digest, Sha512};
 use tidegate_model::sign::SecretKey;
 use tidegate_update::wire::{Answer, BLOCK_BYTES, Request};
-use tidegate_update::{Endpoint, FRAME_BYTES, Frames, KeyChange, Keys, Mapped, Phase, Slots, Tested, UpdateError};
+use tidegate_update::{Endpoint, FRAME_BYTES, Frames, KeyChange, Keys, Mapped, Session, Slots, Tested, UpdateError};
 
 const PRODUCT: [u8; 16] = *b"a fuzzed product";
 const PAGE: usize = 1024;
@@ -178,18 +178,19 @@ pub fn update_flash(data: &[u8]) -> bool {
             checksum.copy_from_slice(&Sha512::digest(&*body)[..CHECKSUM]);
         }
     }
+    // Sequence numbers end: a record with the last one is never replaced.
+    let mut sequences = parts[2].bytes().chunks(RECORD).filter_map(|record| record.get(4..8)?.first_chunk());
+    let ends = sequences.any(|&sequence| u32::from_le_bytes(sequence) > u32::MAX - 100 && sequence != [0xFF; 4]);
     let mut device = open(parts, world.keys);
     let before = verified(&mut device, world);
-    // The device must not be stuck: unless the journal's counter exceeds every image's, an update succeeds. As it takes most
-    // of the time, only one input in eight tries it.
-    if device.slots().counter() <= 7 && data.iter().fold(0, |sum, byte| sum ^ byte) % 8 == 0 {
-        let _ = device.resume();
-        let mut device = open(off(device), world.keys);
+    let _ = device.resume();
+    let mut device = open(off(device), world.keys);
+    // The device must not be stuck: unless the journal's counter exceeds every image's, an update succeeds. Only one input in
+    // eight tries this, because the signatures of an update take most of the time.
+    if device.slots().counter() <= 7 && !ends && data.iter().fold(0, |sum, byte| sum ^ byte) % 8 == 0 {
         verified(&mut device, world);
-        if device.slots().phase() != Phase::Trial {
-            send(&mut device, &world.images[3]).expect("the image is new enough");
-            device.switch().expect("an image is pending");
-        }
+        send(&mut device, &world.images[3]).expect("the image is new enough");
+        device.switch().expect("an image is pending");
         let (_, tested) = verified(&mut device, world).expect("the image is signed");
         device.confirm(tested).expect("a model is on trial");
         let counter = verified(&mut open(off(device), world.keys), world).map(|(counter, _)| counter);
@@ -204,7 +205,7 @@ pub fn update_protocol(data: &[u8]) -> bool {
     let mut device = open(world.parts.each_ref().map(Memory::copy), world.keys);
     let mut confirmed = device.slots().counter();
     let (mut done, mut left) = (false, data);
-    // The image that runs is verified after every change, and after a reset if flash was written before.
+    // The image that runs is verified after every change, and after a reset if flash was written since the last one.
     let (mut running, mut written) = (verified(&mut device, world), false);
     while let [call, argument, rest @ ..] = left {
         left = rest;
@@ -228,13 +229,25 @@ pub fn update_protocol(data: &[u8]) -> bool {
                 assert!(!changed || bytes == world.change);
                 changed
             }
-            number => {
-                left = receive(&mut device, image, left, number == 6);
+            number if call & 8 == 0 => {
+                let ask = &mut |number, request: Request<'_>| device.answer(number, request);
+                left = receive(ask, image, left, number == 6);
                 written = true;
                 device.slots().phase() != before
             }
+            // A session, which knows of no transfer before it.
+            number => {
+                let mut slots = device.into_slots();
+                let boot = slots.boot();
+                let (active, updater) = slots.split();
+                let mut session = Session::new(updater, active.as_ref().ok(), boot);
+                left = receive(&mut |number, request| session.answer(number, request), image, left, number == 6);
+                device = Endpoint::new(slots);
+                true
+            }
         };
         if changed {
+            written |= call % 8 != 0;
             running = verified(&mut device, world);
             done |= running.is_some_and(|(counter, _)| counter == 7);
         }
@@ -242,12 +255,20 @@ pub fn update_protocol(data: &[u8]) -> bool {
         confirmed = device.slots().counter();
     }
     assert!(verified(&mut device, world).is_some(), "no model runs");
+    if written {
+        let mut device = open(off(device), world.keys);
+        assert!(device.slots().counter() >= confirmed, "the counter has fallen");
+        assert!(verified(&mut device, world).is_some(), "no model runs after a reset");
+    }
     done
 }
 
+/// The device's answer to a request.
+type Ask<'a> = &'a mut dyn FnMut(u8, Request<'_>) -> Answer<'static>;
+
 /// A transfer over a line of an image, or of what the data describe. Returns the remaining data.
-fn receive<'d>(device: &mut Device, image: &[u8], mut data: &'d [u8], resume: bool) -> &'d [u8] {
-    let mut line = Line { device, frames: Frames::new(), number: 0 };
+fn receive<'d>(ask: Ask<'_>, image: &[u8], mut data: &'d [u8], resume: bool) -> &'d [u8] {
+    let mut line = Line { device: ask, frames: Frames::new(), number: 0 };
     line.ask(Request::Hello);
     let begun = if resume {
         line.ask(Request::Resume)
@@ -288,7 +309,7 @@ fn receive<'d>(device: &mut Device, image: &[u8], mut data: &'d [u8], resume: bo
                 let noise = data.get(..usize::from(*len)).unwrap_or(data);
                 for &byte in noise {
                     if let Some((number, request)) = line.frames.push(byte).and_then(Request::decode) {
-                        line.device.answer(number, request);
+                        (line.device)(number, request);
                         return data;
                     }
                 }
@@ -300,7 +321,7 @@ fn receive<'d>(device: &mut Device, image: &[u8], mut data: &'d [u8], resume: bo
 
 /// A device at the end of a line.
 struct Line<'a> {
-    device: &'a mut Device,
+    device: Ask<'a>,
     frames: Frames,
     number: u8,
 }
@@ -320,9 +341,9 @@ impl Line<'_> {
         }
         let (number, found) = self.frames.push(*last).and_then(Request::decode).expect("the frame is whole");
         assert_eq!((number, found), (self.number, request));
-        let answer = self.device.answer(number, found);
+        let answer = (self.device)(number, found);
         // If the answer is lost, the same request gets the same answer and is not carried out again.
-        assert_eq!(self.device.answer(number, found), answer);
+        assert_eq!((self.device)(number, found), answer);
         let (mut frames, mut found) = (Frames::new(), None);
         for &byte in answer.encode(number, &mut frame) {
             if let Some((number, answer)) = frames.push(byte).and_then(Answer::decode) {

@@ -1,4 +1,5 @@
-//! The same types for asynchronous flash: their operations are `async` functions, over drivers of `embedded-storage-async`.
+//! The types of this crate for asynchronous flash. Their operations are `async` functions, over drivers of
+//! `embedded-storage-async`. The compiler adds a panic to each of them, for a future that is polled after its end.
 
 use embedded_storage_async::nor_flash;
 

@@ -1,4 +1,4 @@
-//! The files of `both` for flash whose operations block.
+//! The files of `both` for flash whose operations block. rustfmt does not format the functions in `operation`.
 
 use embedded_storage::nor_flash;
 
