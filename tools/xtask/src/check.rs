@@ -28,8 +28,7 @@ pub fn run() -> Result<(), Failure> {
 
 /// The firmware and the boards, in a build folder of their own.
 fn firmware_and_boards() -> Result<(), Failure> {
-    // Linted for one machine of an architecture, each day of another. The kernels of every core are linted with the library
-    // for C.
+    // Clippy runs for one architecture, another one each day. The kernels of every core are linted with the library for C.
     let cores = ["m4", "rv32"];
     let today = share::of_today(cores.len())?;
     share::leaves_others_out(

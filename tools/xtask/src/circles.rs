@@ -109,6 +109,11 @@ impl Crate {
             at.pop();
             rest = more;
         }
+        // The files of a folder without a module of its own are modules of other ones, by `#[path]`.
+        if let (None, Some((file, more))) = (self.by_path.get(&at), rest.split_first()) {
+            at.push(file.clone());
+            rest = more;
+        }
         let module = *self.by_path.get(&at)?;
         if rest.is_empty() { self.not_root(module) } else { self.lookup(module, rest, depth).or(self.not_root(module)) }
     }
@@ -395,6 +400,13 @@ mod tests {
         // Submodules of one file must not form a circle among themselves.
         let siblings = [("a.rs", "mod x; mod y;"), ("a/x.rs", "use super::y::Y;"), ("a/y.rs", "use super::x::X;")];
         assert_eq!(circles(&siblings), [["a/x.rs", "a/y.rs"]]);
+    }
+
+    #[test]
+    fn files_of_a_folder_without_a_module_may_form_a_circle() {
+        let root = ("root.rs", "#[path = \"both/a.rs\"] mod a; #[path = \"both/b.rs\"] mod b;");
+        let files = [root, ("both/a.rs", "use super::b::B;"), ("both/b.rs", "m! { fn f() { super::a::g() } }")];
+        assert_eq!(circles(&files), [["both/a.rs", "both/b.rs"]]);
     }
 
     #[test]

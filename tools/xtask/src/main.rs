@@ -60,7 +60,8 @@ Examples:
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check format, clippy, docs, feature sets, the core for every target, and firmware builds
+    /// Check format, clippy, docs, feature sets, the core for every target, and firmware builds. What takes minutes takes turns
+    /// by day
     Check,
     /// Find circles of files that use each other
     Circles,
@@ -76,9 +77,10 @@ enum Task {
     },
     /// List the public items of `tidegate` and compare them with core/public-items.txt
     Public(Record),
-    /// Run every test: workspace, documentation, host kernels, fuzz targets, firmware under QEMU, its symbols and sizes
+    /// Run the tests: workspace, documentation, host kernels, fuzz targets, firmware under QEMU, its symbols and sizes. What
+    /// takes minutes takes turns by day
     Test,
-    /// Test with NEON under QEMU, addresses of 32 bits, Miri and the thread sanitizer
+    /// Test with NEON under QEMU, micromath, addresses of 32 bits, Miri and the thread sanitizer
     Hosts,
     /// Run fuzz targets from the seeds that `cargo xtask test` writes
     Fuzz(Targets),

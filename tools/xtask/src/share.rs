@@ -1,21 +1,29 @@
 //! Long checks that `cargo xtask test` and `cargo xtask check` divide among days, so that CI ends in time.
 
 use std::env;
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::Failure;
 use crate::shell::say;
 
-/// The number of a day, to repeat the shares of that day.
+/// The variable that sets the day, in days since 1970-01-01.
 const DAY: &str = "TIDEGATE_DAY";
 
-/// Today's share of a number of shares.
+/// Today's share of a number of shares. The first call says which day this is.
 pub fn of_today(shares: usize) -> Result<usize, Failure> {
-    let day = match env::var(DAY) {
-        Ok(day) => day.parse().map_err(|_| format!("{DAY} is not a number: {day}"))?,
-        Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?.as_secs() / 86_400,
+    static TODAY: OnceLock<Result<u64, Failure>> = OnceLock::new();
+    let read = || {
+        let day = match env::var(DAY) {
+            Ok(day) => day.parse().map_err(|_| format!("{DAY} is not a number: {day}"))?,
+            Err(_) => {
+                SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?.as_secs() / 86_400
+            }
+        };
+        say(&format!("today's shares of the long checks: {DAY}={day}"));
+        Ok(day)
     };
-    Ok(day as usize % shares)
+    TODAY.get_or_init(read).clone().map(|day| day as usize % shares)
 }
 
 /// Says that a check runs on another day, and which command runs it now.

@@ -221,7 +221,7 @@ fn cuts() -> Result<u64, Failure> {
 /// Runs the bodies of the fuzz targets of updates on mutations of their inputs. Returns the number of mutations.
 ///
 /// # Errors
-/// If a test fails, or it has fewer than [`UPDATES`] mutations.
+/// If a test fails, or there are fewer than [`UPDATES`] mutations.
 fn updates() -> Result<u64, Failure> {
     let mut tests = cargo(".", &firmware::WORKSPACE_TESTS);
     tests.args(["--test", "engine", "--", "--nocapture", "fuzz_update"]).env("TIDEGATE_MUTATIONS", UPDATES.to_string());

@@ -26,6 +26,9 @@ const LONG: [&[&str]; 3] = [
     ],
 ];
 
+/// The command for one of these.
+const OF_LONG: &str = "cargo test --release -p tidegate-tests --test import ";
+
 /// Tests of [`hosts()`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Host {
@@ -98,8 +101,9 @@ pub fn run() -> Result<(), Failure> {
         let mut total = Total::default();
         let done = [Host::Neon, today].iter().try_for_each(|host| total.host(*host, RACE_SECONDS, true));
         for other in Host::BY_DAY.iter().filter(|host| **host != today) {
-            total.leaves_out(other.what(), "cargo xtask soak hosts");
+            total.leaves_out(other.what(), "cargo xtask hosts");
         }
+        total.leaves_out("the longer tests under QEMU and Miri", "cargo xtask hosts");
         (total, done)
     })?;
     let book = shell::beside("book", book::run)?;
@@ -115,7 +119,7 @@ pub fn run() -> Result<(), Failure> {
     let long = share::of_today(LONG.len())?;
     for (_, tests_of_share) in LONG.iter().enumerate().filter(|(number, _)| *number != long) {
         tests.args(tests_of_share.iter().flat_map(|test| ["--skip", test]));
-        tests_of_share.iter().for_each(|test| total.leaves_out(test, "cargo xtask soak every_input"));
+        tests_of_share.iter().for_each(|test| total.leaves_out(test, &format!("{OF_LONG}{test}")));
     }
     tests.env("TIDEGATE_MUTATION_SECONDS", MUTATION_SECONDS);
     match python.join() {
@@ -203,8 +207,13 @@ pub fn every_input() -> Result<u64, Failure> {
         total.cargo_tests(&format!("integers of every size, {suite}"), command)?;
     }
     let mut long = cargo(".", &firmware::WORKSPACE_TESTS);
-    long.args(["--test", "import", "--"]).args(LONG.concat());
+    long.args(["--test", "import", "--", "--exact"]).args(LONG.concat());
+    let passed = total.passed;
     total.cargo_tests("long tests", long)?;
+    let ran = total.passed - passed;
+    if ran < LONG.concat().len() as u64 {
+        return Err(format!("{ran} of the {} long tests have passed", LONG.concat().len()));
+    }
     total.end()?;
     Ok(total.passed)
 }

@@ -99,7 +99,8 @@ pub fn run(pictures: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The importers without optimization, which takes longer than what the tests do with them. The core calibrates.
+/// The importers without optimization, which takes longer than what the tests do with them. The core stays
+/// optimized, because calibration runs it.
 pub const UNOPTIMIZED_IMPORTERS: &[&str] =
     &["profile.importer.opt-level=0", "profile.importer.package.tidegate.opt-level=2"];
 
