@@ -272,7 +272,7 @@ impl Output {
 }
 
 impl Total {
-    /// What the firmware prints in QEMU, its symbols and its sizes, and the instructions of some cores.
+    /// Checks what the firmware prints in QEMU, its symbols, its sizes, and the instructions of some cores.
     fn firmware(&mut self, counted: Option<&[&str]>) {
         for firmware in firmware::all() {
             let what = firmware.what();
