@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
 use crate::{Failure, hosts, shell};
 
@@ -132,6 +133,9 @@ pub fn browser() -> Result<(), Failure> {
 
 /// Installs the Debian packages of missing programs. Without root or apt, the error is the command to run.
 fn packages(what: &str, programs: &[(&str, &str)]) -> Result<(), Failure> {
+    // Several threads install packages, and apt-get refuses to run twice.
+    static APT: Mutex<()> = Mutex::new(());
+    let _turn = APT.lock().map_err(|_| format!("installing other tools panicked before {what}"))?;
     let missing = programs.iter().filter(|(program, _)| !answers(program, &["--version"]));
     let packages: Vec<&str> = missing.map(|&(_, package)| package).collect();
     if packages.is_empty() {

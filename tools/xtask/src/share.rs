@@ -31,9 +31,11 @@ pub fn leaves_out(what: &str, command: &str) {
     say(&format!("SKIP {what}: on another day; `{command}` runs it"));
 }
 
-/// Says which checks run on other days, of those that a command divides.
-pub fn leaves_others_out(checks: &[String], today: usize, command: &str) {
+/// Today's one of some checks, by its index. Says which checks run on other days, and the command that runs them.
+pub fn one_of_today(checks: &[String], command: &str) -> Result<usize, Failure> {
+    let today = of_today(checks.len())?;
     for (day, what) in checks.iter().enumerate().filter(|(day, _)| *day != today) {
         leaves_out(what, &format!("{DAY}={day} {command}"));
     }
+    Ok(today)
 }

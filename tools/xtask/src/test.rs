@@ -13,7 +13,7 @@ use crate::{
 const DEMO_LIMIT: Duration = Duration::from_secs(900);
 
 /// Seconds of mutations for each fuzz target, and of the thread sanitizer. `cargo xtask soak` takes hours.
-const MUTATION_SECONDS: &str = "6";
+const MUTATION_SECONDS: &str = "5";
 const RACE_SECONDS: u32 = 10;
 
 /// Tests that compute for minutes. Each day runs one of these shares.
@@ -41,7 +41,7 @@ enum Host {
 
 impl Host {
     /// Each day, `cargo xtask test` runs one of these.
-    const BY_DAY: [Self; 4] = [Self::Micromath, Self::Miri, Self::Races, Self::Narrow];
+    const ALL: [Self; 5] = [Self::Neon, Self::Micromath, Self::Miri, Self::Races, Self::Narrow];
 
     fn what(self) -> &'static str {
         match self {
@@ -76,6 +76,37 @@ impl Host {
     }
 }
 
+/// What people use besides the command line and Python. Each day, `cargo xtask test` checks one of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Interface {
+    /// The page in the browser and the npm package.
+    Page,
+    /// The book, the library for C, and debug builds of firmware.
+    BookAndC,
+    /// The projects of `tidegate new`.
+    Projects,
+}
+
+impl Interface {
+    const ALL: [Self; 3] = [Self::Page, Self::BookAndC, Self::Projects];
+
+    /// What it checks, each with the command that runs it on every day.
+    fn checks(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Page => &[("the page in the browser and the npm package", "cargo xtask web")],
+            Self::BookAndC => &[
+                ("the book", "cargo xtask book"),
+                ("the library for C", "cargo xtask c"),
+                ("every firmware holds its image once in a debug build", "TIDEGATE_DAY=1 cargo xtask test"),
+            ],
+            Self::Projects => &[
+                ("three commands from a model to a project in QEMU", "cargo xtask new --every"),
+                ("the projects of boards", "cargo xtask new --boards"),
+            ],
+        }
+    }
+}
+
 /// Words after SKIP that are no failure in CI. CI has no GPU and no gigabytes for cuDNN, PyTorch and Keras, does not check
 /// types of Python or start Ray, has tools without which some tests would run, and often lacks IPv6 in containers.
 const MAY_LACK: [&str; 8] = [
@@ -96,18 +127,32 @@ pub fn run() -> Result<(), Failure> {
     // Most builds of these threads share no folder with the workspace.
     let cores = icount::of_today()?;
     let counted = shell::beside("icount", move || icount::build(&cores))?;
-    let today = Host::BY_DAY[share::of_today(Host::BY_DAY.len())?];
+    let today = Host::ALL[share::of_today(Host::ALL.len())?];
     let hosts = shell::beside("hosts", move || {
         let mut total = Total::default();
-        let done = [Host::Neon, today].iter().try_for_each(|host| total.host(*host, RACE_SECONDS, true));
-        for other in Host::BY_DAY.iter().filter(|host| **host != today) {
+        let done = total.host(today, RACE_SECONDS, true);
+        for other in Host::ALL.iter().filter(|host| **host != today) {
             total.leaves_out(other.what(), "cargo xtask hosts");
         }
         total.leaves_out("the longer tests under QEMU and Miri", "cargo xtask hosts");
         (total, done)
     })?;
-    let book = shell::beside("book", book::run)?;
+    let interface = Interface::ALL[share::of_today(Interface::ALL.len())?];
+    for (what, command) in Interface::ALL.iter().filter(|other| **other != interface).flat_map(|other| other.checks()) {
+        total.leaves_out(what, command);
+    }
+    let book = (interface == Interface::BookAndC).then(|| shell::beside("book", book::run)).transpose()?;
     let python = shell::beside("python", python::prepare)?;
+    let tools = shell::beside("tools", move || {
+        install::qemu()?;
+        if interface == Interface::Page {
+            // If it fails, the check of the page says so.
+            let _ = install::browser();
+            return Ok(());
+        }
+        install::arm_gcc()?;
+        install::cmake()
+    })?;
     // If this build fails, the failure is counted below, where the build is repeated.
     let _ = shell::run(
         "the workspace and its tests are built",
@@ -130,50 +175,36 @@ pub fn run() -> Result<(), Failure> {
     let (of_hosts, done) = hosts.join();
     total.absorb(of_hosts);
     done?;
-    total.check("the book is built", || book.join());
+    if let Some(book) = book {
+        total.check("the book is built", || book.join());
+    }
     let counted = total.check("programs that count instructions are built", || counted.join());
     // The tests have built the command line. A project has a build folder of its own, and the library for C is built with
     // the workspace.
-    let tools = total.check("QEMU and compilers for C are there", || {
-        install::qemu()?;
-        install::arm_gcc()?;
-        install::cmake()
-    });
+    let tools = total.check("QEMU and compilers for C are there", || tools.join());
     let is_even = share::of_today(2)? == 0;
-    let others = shell::beside("new and C", move || {
+    let others = shell::beside("others", move || {
         let mut total = Total::default();
-        if tools && is_even {
-            total.check("three commands from a model to a project's outputs in QEMU, in Rust and in C", new::first);
-            total.leaves_out("three commands for a model with a front end", "cargo xtask new --every");
-        } else if tools {
-            total.check("three commands from a model to what it hears in QEMU", new::first_with_sound);
-            total.leaves_out("three commands for a model of features", "cargo xtask new");
+        match interface {
+            Interface::Projects => total.projects(tools, is_even),
+            Interface::BookAndC => total.library_for_c(tools),
+            Interface::Page => {}
         }
-        total.check("the project of a board, each day of another, compiles", new::board_of_the_day);
-        total.library_for_c(tools);
         total
     })?;
-    let modules = shell::beside("modules", || web::modules(web::UNOPTIMIZED_IMPORTERS))?;
+    let modules = (interface == Interface::Page)
+        .then(|| shell::beside("modules", || web::modules(web::UNOPTIMIZED_IMPORTERS)))
+        .transpose()?;
     let ready = total.check("firmware builds", || {
         firmware::build()?;
         firmware::bundles()
     });
     if ready && tools {
-        total.firmware(counted.then_some(&cores));
+        total.firmware(counted.then_some(&cores), interface == Interface::BookAndC);
     }
     total.absorb(others.join());
-    let modules = modules.join();
-    // This test runs alone, because it measures time.
-    match install::browser() {
-        Ok(()) => {
-            let mut skipped = Vec::new();
-            total.check("the page in the browser and the npm package", || {
-                modules?;
-                web::check().map(|lines| skipped = lines)
-            });
-            skipped.iter().for_each(|line| total.skips(line));
-        }
-        Err(failure) => total.lacks("the page in the browser and the npm package", &failure),
+    if let Some(modules) = modules {
+        total.page(modules.join());
     }
     // This test is counted with those of the workspace; here it prints its figures.
     if let Err(failure) = qemu::twin() {
@@ -186,8 +217,7 @@ pub fn run() -> Result<(), Failure> {
 /// passed.
 pub fn hosts(race_seconds: u32) -> Result<u64, Failure> {
     let mut total = Total::default();
-    total.host(Host::Neon, race_seconds, false)?;
-    Host::BY_DAY.iter().try_for_each(|host| total.host(*host, race_seconds, false))?;
+    Host::ALL.iter().try_for_each(|host| total.host(*host, race_seconds, false))?;
     total.end()?;
     Ok(total.passed)
 }
@@ -272,8 +302,9 @@ impl Output {
 }
 
 impl Total {
-    /// Checks what the firmware prints in QEMU, its symbols, its sizes, and the instructions of some cores.
-    fn firmware(&mut self, counted: Option<&[&str]>) {
+    /// Checks what the firmware prints in QEMU, its symbols, its sizes, and the instructions of some cores. With `debug`, also
+    /// the symbols of a debug build.
+    fn firmware(&mut self, counted: Option<&[&str]>, debug: bool) {
         for firmware in firmware::all() {
             let what = firmware.what();
             let mut run = Err(format!("{what} did not run"));
@@ -319,10 +350,39 @@ impl Total {
         self.check("microbit takes signed updates, and refuses others", updates::microbit);
         self.check("the demo of README runs to its end, firmware and all", demo);
         // This check is the last one, because debug builds overwrite the others.
-        self.check("every firmware holds its image once in a debug build", || {
-            firmware::build_debug()?;
-            firmware::debug().try_for_each(|firmware| symbols::image_is_there_once(&firmware))
-        });
+        if debug {
+            self.check("every firmware holds its image once in a debug build", || {
+                firmware::build_debug()?;
+                firmware::debug().try_for_each(|firmware| symbols::image_is_there_once(&firmware))
+            });
+        }
+    }
+
+    /// The projects of `tidegate new`, every other day for a model of features or of sound, and of one board.
+    fn projects(&mut self, tools: bool, is_even: bool) {
+        if tools && is_even {
+            self.check("three commands from a model to a project's outputs in QEMU, in Rust and in C", new::first);
+            self.leaves_out("three commands for a model with a front end", "cargo xtask new --every");
+        } else if tools {
+            self.check("three commands from a model to what it hears in QEMU", new::first_with_sound);
+            self.leaves_out("three commands for a model of features", "cargo xtask new");
+        }
+        self.check("the project of a board, each time of another, compiles", || new::one_board(Interface::ALL.len()));
+    }
+
+    /// The page and the npm package, with these WebAssembly modules. No other check may run, because it measures time.
+    fn page(&mut self, modules: Result<(), Failure>) {
+        match install::browser() {
+            Ok(()) => {
+                let mut skipped = Vec::new();
+                self.check("the page in the browser and the npm package", || {
+                    modules?;
+                    web::check().map(|lines| skipped = lines)
+                });
+                skipped.iter().for_each(|line| self.skips(line));
+            }
+            Err(failure) => self.lacks("the page in the browser and the npm package", &failure),
+        }
     }
 
     /// The library for C on the host, and its examples in QEMU if the tools for them are there.
