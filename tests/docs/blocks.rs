@@ -93,7 +93,7 @@ const BLOCKS: [(&str, &str, Checked); 54] = [
     ("docs/update.md", "c", By(C, "the program on {UPDATE_PAGE} takes updates")),
     ("docs/update.md", "rust,ignore", Shown("a fragment; the example of `Model::parse_in` is the whole program")),
     ("docs/update.md", "sh", By(COMMANDS, "docs/update.md")),
-    ("docs/web.md", "bash", Shown("`cargo xtask test` builds and tests the page; the second command starts a server")),
+    ("docs/web.md", "bash", Shown("`cargo xtask web` builds and tests the page; the second command starts a server")),
     ("docs/web.md", "js", Shown("tools/web/test calls the same functions, in Node and in Chromium")),
 ];
 

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::firmware::{self, MPS2_AN386, Output};
 use crate::shell::{self, cargo, run as run_command, step};
-use crate::{Failure, install, record, share, updates};
+use crate::{Failure, install, record, share, size, symbols, updates};
 
 /// A build of the example for the simulated machine.
 #[derive(Debug)]
@@ -203,34 +203,64 @@ fn takes_updates(program: &Path, assets: &Path) -> Result<(), Failure> {
     sent
 }
 
-/// Checks the library for two rows of the page's table of cores, each with its target and its features: the row of the
-/// Cortex-M4, with updates, and another one each day.
-pub fn check() -> Result<(), Failure> {
+/// A row of the page's table of cores: how to build the library for a core.
+struct Row {
+    core: String,
+    target: String,
+    features: String,
+    flags: Option<String>,
+}
+
+/// The rows, that of the Cortex-M4 first.
+fn rows() -> Result<Vec<Row>, Failure> {
     let text = text_of(PAGE)?;
-    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split('|').collect()).collect();
-    let rows: Vec<&Vec<&str>> = rows.iter().filter(|row| row.len() == 6 && row[2].contains("-none-")).collect();
+    let lines = text.lines().map(|line| line.split('|').collect::<Vec<_>>());
+    let cells = lines.filter(|cells| cells.len() == 6 && cells[2].contains("-none-"));
     let quoted = |cell: &str| cell.split('`').nth(1).unwrap_or_default().to_owned();
-    let (m4, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| quoted(row[2]) == MPS2_AN386.target);
-    if m4.len() != 1 || others.len() < 5 {
-        return Err(format!("{PAGE} has lost its table of cores"));
+    let flags = |cell: &str| Some(cell.split("RUSTFLAGS=\"").nth(1)?.split('"').next()?.to_owned());
+    let row = |cells: Vec<&str>| Row {
+        core: cells[1].trim().to_owned(),
+        target: quoted(cells[2]),
+        features: quoted(cells[3]),
+        flags: flags(cells[2]),
+    };
+    let mut rows: Vec<Row> = cells.map(row).collect();
+    rows.sort_by_key(|row| row.target != MPS2_AN386.target);
+    match rows.first() {
+        Some(first) if first.target == MPS2_AN386.target && rows.len() >= 6 => Ok(rows),
+        _ => Err(format!("{PAGE} has lost its table of cores")),
     }
-    let what = |row: &[&str]| format!("the library for C: {}", row[1].trim());
-    let left_out: Vec<String> = others.iter().map(|row| what(row)).collect();
-    let today = share::one_of_today(&left_out, "cargo xtask check")?;
-    for row in m4.into_iter().chain([others[today]]) {
-        let (target, mut features) = (quoted(row[2]), quoted(row[3]));
-        if target == MPS2_AN386.target {
+}
+
+impl Row {
+    fn what(&self) -> String {
+        format!("clippy of the library for C: {}", self.core)
+    }
+
+    /// Runs clippy, on the Cortex-M4 with updates too.
+    fn check(&self) -> Result<(), Failure> {
+        let mut features = self.features.clone();
+        if self.target == MPS2_AN386.target {
             features += ",update";
         }
         let mut clippy =
-            cargo(".", &["clippy", "--package", "tidegate-c", "--release", "--locked", "--target", &target]);
+            cargo(".", &["clippy", "--package", "tidegate-c", "--release", "--locked", "--target", &self.target]);
         clippy.args(["--features", &features, "--", "-D", "warnings"]);
-        if let Some(flags) = row[2].split("RUSTFLAGS=\"").nth(1).and_then(|rest| rest.split('"').next()) {
+        if let Some(flags) = &self.flags {
             clippy.env("RUSTFLAGS", flags);
         }
-        run_command(&what(row), clippy)?;
+        run_command(&self.what(), clippy)
     }
-    Ok(())
+}
+
+/// Checks the library for the Cortex-M4 and another core, each day for another one.
+pub fn check() -> Result<(), Failure> {
+    let rows = rows()?;
+    let (m4, others) = rows.split_first().ok_or("there is no core")?;
+    let what: Vec<String> = others.iter().map(Row::what).collect();
+    let today = share::one_of_today(&what, "cargo xtask check")?;
+    m4.check()?;
+    others[today].check()
 }
 
 fn sources(command: &mut Command, assets: &Path, more: &[&str]) {
@@ -276,12 +306,17 @@ impl Example {
 pub fn run() -> Result<(), Failure> {
     install::targets()?;
     install::qemu()?;
-    check()?;
+    rows()?.iter().try_for_each(Row::check)?;
     firmware::build_command_line()?;
     step("the library for C on the host", host)?;
     build()?;
     for example in &ALL {
-        step(&format!("{} on {}", example.name, MPS2_AN386.name), || compare(&example.run()?.text))?;
+        step(&format!("{} on {}", example.name, MPS2_AN386.name), || {
+            let run = example.run()?;
+            compare(&run.text)?;
+            size::compare(&example.measure(&run)?)?;
+            symbols::neither_panics_nor_allocates(example.name, &example.elf()?)
+        })?;
     }
     Ok(())
 }

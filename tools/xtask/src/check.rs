@@ -28,7 +28,8 @@ pub fn run() -> Result<(), Failure> {
 
 /// The firmware and the boards, in a build folder of their own.
 fn firmware_and_boards() -> Result<(), Failure> {
-    // Clippy runs for one architecture, another one each day. The kernels of every core are linted with the library for C.
+    // Clippy runs for one architecture, another one each day. The library for C lints the kernels of the Cortex-M4, and those
+    // of another core each day.
     let cores = ["m4", "rv32"];
     let clippy = cores.map(|core| format!("clippy of the firmware for {core}"));
     let today = share::one_of_today(&clippy, "cargo xtask check")?;

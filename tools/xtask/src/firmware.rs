@@ -67,11 +67,12 @@ impl Machine {
 }
 
 /// Each program, whether it uses the kernels of the core, and the cores that run it. An empty list means all cores.
-const PROGRAMS: [(&str, bool, &[&str]); 11] = [
+const PROGRAMS: [(&str, bool, &[&str]); 12] = [
     // Without a network.
     ("bare", false, &["m4"]),
-    // The smallest program. Other cores would need a build of the library without kernels for this program alone.
+    // The smallest program, without kernels where other programs need such a build of the library too.
     ("hello_step", false, &["m0plus", "m4", "m7", "rv32"]),
+    ("hello_step", true, &["m3", "m55"]),
     ("hello_integer", true, &[]),
     // The cell with the highest stack use.
     ("hello_gru", true, &[]),
@@ -113,6 +114,12 @@ pub fn all() -> impl Iterator<Item = Firmware> {
 pub fn trained() -> impl Iterator<Item = Firmware> {
     let (name, cores) = TRAINED;
     MACHINES.iter().filter(|machine| cores.contains(&machine.core)).map(|machine| Firmware { name, machine })
+}
+
+/// Whether a program uses the kernels of a core.
+fn uses_kernels(name: &str, core: &str) -> bool {
+    let runs_on = |cores: &[&str]| cores.is_empty() || cores.contains(&core);
+    !PROGRAMS.iter().any(|(program, kernels, cores)| *program == name && !kernels && runs_on(cores))
 }
 
 const FOLDER: &str = "firmware-examples";
@@ -207,8 +214,7 @@ pub fn build_for(how: &[&str], programs: impl Iterator<Item = (&'static str, &'s
     let mut commands = BTreeMap::<_, BTreeSet<_>>::new();
     for (target, name) in programs {
         let machine = MACHINES.iter().find(|machine| machine.target == target);
-        let plain = PROGRAMS.iter().any(|(program, kernels, _)| *program == name && !kernels);
-        let kernels = machine.map(|machine| machine.kernels).filter(|_| !plain).unwrap_or_default();
+        let kernels = machine.filter(|machine| uses_kernels(name, machine.core)).map_or("", |machine| machine.kernels);
         commands.entry((target, kernels)).or_default().insert(name);
     }
     commands.iter().try_for_each(|(&(target, kernels), programs)| build_set(how, target, kernels, programs))

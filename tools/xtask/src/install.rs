@@ -133,14 +133,14 @@ pub fn browser() -> Result<(), Failure> {
 
 /// Installs the Debian packages of missing programs. Without root or apt, the error is the command to run.
 fn packages(what: &str, programs: &[(&str, &str)]) -> Result<(), Failure> {
-    // Several threads install packages, and apt-get refuses to run twice.
-    static APT: Mutex<()> = Mutex::new(());
-    let _turn = APT.lock().map_err(|_| format!("installing other tools panicked before {what}"))?;
     let missing = programs.iter().filter(|(program, _)| !answers(program, &["--version"]));
     let packages: Vec<&str> = missing.map(|&(_, package)| package).collect();
     if packages.is_empty() {
         return Ok(());
     }
+    // Several threads install packages, and apt-get refuses to run beside itself.
+    static APT: Mutex<()> = Mutex::new(());
+    let _turn = APT.lock().map_err(|_| format!("{what} is missing, and installing other tools has panicked"))?;
     if !(is_root() && answers("apt-get", &["--version"])) {
         let packages = packages.join(" ");
         return Err(format!("{what} is missing: sudo apt-get install -y --no-install-recommends {packages}"));

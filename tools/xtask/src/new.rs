@@ -212,8 +212,8 @@ fn refuses_another_header(project: &Project) -> Result<(), Failure> {
     }
 }
 
-/// Type-checks the project of one other board with a front end. [`boards()`] takes ten minutes. A check that runs once in
-/// `days` days takes another board each time.
+/// Type-checks the project of one board with a front end, because all [`boards()`] take ten minutes. The caller runs this
+/// once in `days` days, and each time it takes another board.
 pub fn one_board(days: usize) -> Result<(), Failure> {
     install::targets()?;
     install::esp()?;

@@ -31,7 +31,7 @@ pub fn leaves_out(what: &str, command: &str) {
     say(&format!("SKIP {what}: on another day; `{command}` runs it"));
 }
 
-/// Today's one of some checks, by its index. Says which checks run on other days, and the command that runs them.
+/// The index of today's check. Says which checks run on other days, and the commands for them.
 pub fn one_of_today(checks: &[String], command: &str) -> Result<usize, Failure> {
     let today = of_today(checks.len())?;
     for (day, what) in checks.iter().enumerate().filter(|(day, _)| *day != today) {

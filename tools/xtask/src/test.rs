@@ -76,7 +76,7 @@ impl Host {
     }
 }
 
-/// What people use besides the command line and Python. Each day, `cargo xtask test` checks one of these.
+/// Checks of the page, of C and of projects. Each day, `cargo xtask test` runs one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Interface {
     /// The page in the browser and the npm package.
@@ -101,7 +101,7 @@ impl Interface {
             ],
             Self::Projects => &[
                 ("three commands from a model to a project in QEMU", "cargo xtask new --every"),
-                ("the projects of boards", "cargo xtask new --boards"),
+                ("the project of a board", "cargo xtask new --boards"),
             ],
         }
     }
@@ -145,13 +145,12 @@ pub fn run() -> Result<(), Failure> {
     let python = shell::beside("python", python::prepare)?;
     let tools = shell::beside("tools", move || {
         install::qemu()?;
-        if interface == Interface::Page {
-            // If it fails, the check of the page says so.
-            let _ = install::browser();
-            return Ok(());
+        match interface {
+            // If this fails, the check of the page says so.
+            Interface::Page => install::browser().or(Ok(())),
+            Interface::BookAndC => install::arm_gcc(),
+            Interface::Projects => install::arm_gcc().and_then(|()| install::cmake()),
         }
-        install::arm_gcc()?;
-        install::cmake()
     })?;
     // If this build fails, the failure is counted below, where the build is repeated.
     let _ = shell::run(
@@ -181,7 +180,7 @@ pub fn run() -> Result<(), Failure> {
     let counted = total.check("programs that count instructions are built", || counted.join());
     // The tests have built the command line. A project has a build folder of its own, and the library for C is built with
     // the workspace.
-    let tools = total.check("QEMU and compilers for C are there", || tools.join());
+    let tools = total.check("QEMU and today's compilers for C are there", || tools.join());
     let is_even = share::of_today(2)? == 0;
     let others = shell::beside("others", move || {
         let mut total = Total::default();
@@ -358,7 +357,7 @@ impl Total {
         }
     }
 
-    /// The projects of `tidegate new`, every other day for a model of features or of sound, and of one board.
+    /// The projects of `tidegate new`: one for QEMU, in turn with features and with sound, and one for a board.
     fn projects(&mut self, tools: bool, is_even: bool) {
         if tools && is_even {
             self.check("three commands from a model to a project's outputs in QEMU, in Rust and in C", new::first);
@@ -368,17 +367,18 @@ impl Total {
             self.leaves_out("three commands for a model of features", "cargo xtask new");
         }
         self.check("the project of a board, each time of another, compiles", || new::one_board(Interface::ALL.len()));
+        self.leaves_out("the projects of the other boards", "cargo xtask new --boards");
     }
 
-    /// The page and the npm package, with these WebAssembly modules. No other check may run, because it measures time.
+    /// The page and the npm package, with these WebAssembly modules. They measure time, so no other check may run beside them.
     fn page(&mut self, modules: Result<(), Failure>) {
+        if !self.check("the WebAssembly modules are built", || modules) {
+            return;
+        }
         match install::browser() {
             Ok(()) => {
                 let mut skipped = Vec::new();
-                self.check("the page in the browser and the npm package", || {
-                    modules?;
-                    web::check().map(|lines| skipped = lines)
-                });
+                self.check("the page in the browser and the npm package", || web::check().map(|lines| skipped = lines));
                 skipped.iter().for_each(|line| self.skips(line));
             }
             Err(failure) => self.lacks("the page in the browser and the npm package", &failure),
@@ -527,7 +527,15 @@ impl Total {
 
 #[cfg(test)]
 mod tests {
-    use super::{Output, Total};
+    use super::{Interface, Output, Total};
+
+    #[test]
+    fn the_command_of_a_skipped_check_names_the_day_that_runs_it() {
+        for (day, interface) in Interface::ALL.iter().enumerate() {
+            let days = interface.checks().iter().filter_map(|(_, command)| command.strip_prefix("TIDEGATE_DAY="));
+            days.for_each(|rest| assert_eq!(rest, format!("{day} cargo xtask test")));
+        }
+    }
 
     #[test]
     fn results_of_cargo_test_add_up() {
