@@ -168,7 +168,8 @@ impl OnDevice {
         }
         let (cycles, modelled) = self.cycles();
         if modelled {
-            lines.push(format!("         {} cycles together, modelled by the core's table", n(cycles)));
+            let of = if sound.is_empty() { format!("a step{average}") } else { "for both together".to_owned() };
+            lines.push(format!("         {} cycles {of}, modelled by the core's table", n(cycles)));
         }
         if let Some(busy) = self.milliseconds() {
             let assumed = if modelled { "" } else { " at one cycle an instruction" };

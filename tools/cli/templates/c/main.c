@@ -56,6 +56,9 @@ int main(void)
         status = network_process(block, print);
     }
     if (status != TIDEGATE_OK) {
+        text("error ");
+        number((uint32_t)status, 1);
+        text(": ");
         text(tidegate_status_text(status));
         text("\n");
     }

@@ -5,7 +5,7 @@ use tidegate::{BufferTooSmall, Model, Runner, StepError};
 /// The image, checked at compile time. Its bytes stay in flash.
 const MODEL: Model<'static> = tidegate::include_model!("../model.tgi");
 
-/// Milliseconds from one row to the next.
+/// Milliseconds from one row to the next. FILL IN: the image does not say; 10 is an assumption.
 pub const BLOCK_MS: u32 = 10;
 /// The features of a step.
 pub type Block = [f32; MODEL.input_size()];
@@ -27,7 +27,7 @@ pub struct Network<'m>(Runner<'static, &'m mut [u32]>);
 impl<'m> Network<'m> {
     /// A network at the start of a sequence.
     pub fn new(memory: &'m mut Memory) -> Result<Self, BufferTooSmall> {
-        Runner::new(&MODEL, memory.0.as_mut_slice()).map(Self)
+        Runner::new(&MODEL, &mut memory.0[..]).map(Self)
     }
 
     /// Processes a row. Calls `decide` if the step has an output, also with the label of its largest value, of the

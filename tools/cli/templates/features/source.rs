@@ -1,4 +1,5 @@
-//! The features. FILL IN: `read` makes a wave; replace it with your sensor.
+//! The features. FILL IN: `read` makes a wave; replace it with your sensor. If the project has a `build.rs`, your computer
+//! compiles this file too, for `cargo test`, so `read` cannot use peripherals there.
 
 use crate::network::Block;
 

@@ -1,4 +1,5 @@
-//! The sound. FILL IN: `read` plays a recording; replace it with your microphone.
+//! The sound. FILL IN: `read` plays a recording; replace it with your microphone. If the project has a `build.rs`, your
+//! computer compiles this file too, for `cargo test`, so `read` cannot use peripherals there.
 
 use crate::network::{Block, SAMPLE_RATE};
 

@@ -69,7 +69,7 @@ fn time_stack_and_all_ram_are_estimated_as_text_and_json() {
     for part in [
         "device   cortex-m4 at 120 MHz, feature dsp",
         " of the front end",
-        " cycles together",
+        " cycles for both together, modelled by the core's table",
         "% of every 40 ms",
         "all RAM  ",
     ] {

@@ -30,7 +30,10 @@ def plain(x: Any) -> npt.NDArray[Any]:
             return np.from_dlpack(x)
         except (BufferError, RuntimeError, TypeError):
             pass
-    return np.asarray(x)
+    try:
+        return np.asarray(x)
+    except ValueError:
+        raise Error("rows of different lengths are no array: pad them; run_batch takes their lengths in lengths=") from None
 
 
 def floats(x: Any) -> Floats:
@@ -39,7 +42,8 @@ def floats(x: Any) -> Floats:
     if array.dtype == np.float32:
         return np.ascontiguousarray(array)
     if array.dtype.kind not in "fiub":
-        raise Error(f"array of {array.dtype}; an input is an array of real numbers")
+        kind = "text" if array.dtype.kind in "SU" else array.dtype
+        raise Error(f"array of {kind}; an input is an array of real numbers")
     with np.errstate(over="ignore"):
         converted: Floats = np.ascontiguousarray(array, dtype=np.float32)
     return converted

@@ -167,8 +167,11 @@ class Image:
             raise Error(f"inputs of {sorted(shapes)} sequences and steps; they must be the same")
         n, steps = arrays[0].shape[:2]
         given = None if lengths is None else [int(length) for length in plain(lengths)]
-        if given is not None and (len(given) != n or not all(0 <= length <= steps for length in given)):
-            raise Error(f"lengths of shape [{len(given)}]; x of shape {list(arrays[0].shape)} takes [{n}], from 0 to {steps}")
+        if given is not None and len(given) != n:
+            raise Error(f"lengths of shape [{len(given)}]; x of shape {list(arrays[0].shape)} takes [{n}]")
+        for index, length in enumerate(given or []):
+            if not 0 <= length <= steps:
+                raise Error(f"lengths[{index}] is {length}; x has {steps} steps: give 0 to {steps}")
         outputs, counts = self._native.run_batch(arrays, given)
         self._require_rows(counts, max(given, default=0) if given else steps)
         return self._result(outputs)
@@ -237,7 +240,8 @@ class Image:
         return self._native.content()
 
     def c_header(self, name: str | None = None) -> str:
-        """A header for C: the constants that a program with `tidegate.h` needs, prefixed with the name of the file.
+        """A header for C: the constants that a program with `tidegate.h` needs. `name` is their prefix; without it, the
+        prefix is the name of the file or the model that the image comes from.
 
         >>> import tidegate
         >>> "#define KWS_INPUT_SIZE 10" in tidegate.example().pack("f32").c_header("kws")

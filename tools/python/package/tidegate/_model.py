@@ -76,7 +76,7 @@ class Model:
         <tidegate.Image example.tgi: i8x16, lstm 16>
         """
         if numeric is not None and not isinstance(numeric, str):
-            raise Error(f"numeric {numeric!r}: give a name, such as 'i8x16'")
+            raise Error(f"numeric: {type(numeric).__name__}; give a name, such as 'i8x16', and data as calibrate=")
         if isinstance(numeric, str) and numeric in _OTHER_NAMES:
             raise Error(f"numeric {numeric!r}: its name here is {_OTHER_NAMES[numeric]!r}")
         if evaluate is not None and not isinstance(evaluate, (str, os.PathLike)):
@@ -143,8 +143,9 @@ def import_model(
 
     A module of PyTorch is traced, and each of its layers and functions must be known; `arch`, a file or a dict as in
     docs/architecture.md, describes one that cannot be traced. `sample` is one input, `[n, steps, features]` or
-    `[steps, features]`: a module with one output for each sequence becomes windows of this many steps. `window` gives that
-    number without a sample. The other arguments are the options of the command line.
+    `[steps, features]`: a module with one output for each sequence becomes windows of this many steps, as does a Keras model
+    whose input leaves the number of steps open. `window` gives that number without a sample. The other arguments are the
+    options of the command line.
 
     >>> import tidegate
     >>> tidegate.import_model("missing.onnx")
@@ -179,7 +180,7 @@ def import_model(
             raise Error("arch: a Keras model holds its architecture: leave it out")
         from . import _keras
 
-        return Model(_keras.imported(model, given), getattr(model, "quantized", None))
+        return Model(_keras.imported(model, given, sample), getattr(model, "quantized", None))
     if _is_of("torch", "nn.Module", model):
         from . import _torch
 
