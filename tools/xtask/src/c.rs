@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::firmware::{self, MPS2_AN386, Output};
 use crate::shell::{self, cargo, run as run_command, step};
-use crate::{Failure, install, record, share, size, symbols, updates};
+use crate::{Failure, install, record, share, updates};
 
 /// A build of the example for the simulated machine.
 #[derive(Debug)]
@@ -253,6 +253,11 @@ impl Row {
     }
 }
 
+/// Checks the library for every core.
+pub fn check_all() -> Result<(), Failure> {
+    rows()?.iter().try_for_each(Row::check)
+}
+
 /// Checks the library for the Cortex-M4 and another core, each day for another one.
 pub fn check() -> Result<(), Failure> {
     let rows = rows()?;
@@ -300,23 +305,4 @@ impl Example {
         let printed = shell::output_within(MPS2_AN386.qemu(&self.elf()?), firmware::TIME_LIMIT)?;
         Output::of(self.name, &printed)
     }
-}
-
-/// Checks, builds and runs everything.
-pub fn run() -> Result<(), Failure> {
-    install::targets()?;
-    install::qemu()?;
-    rows()?.iter().try_for_each(Row::check)?;
-    firmware::build_command_line()?;
-    step("the library for C on the host", host)?;
-    build()?;
-    for example in &ALL {
-        step(&format!("{} on {}", example.name, MPS2_AN386.name), || {
-            let run = example.run()?;
-            compare(&run.text)?;
-            size::compare(&example.measure(&run)?)?;
-            symbols::neither_panics_nor_allocates(example.name, &example.elf()?)
-        })?;
-    }
-    Ok(())
 }

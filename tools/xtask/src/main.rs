@@ -185,7 +185,7 @@ fn main() -> ExitCode {
         Task::Icount(Figures { json, record }) => icount::run(json, record.overwrite_expected),
         Task::Costs { cores } => costs::run(&cores),
         Task::Book => book::run(),
-        Task::C => c::run(),
+        Task::C => test::library_for_c(),
         Task::New { every, boards } => firmware::build_command_line().and_then(|()| match (every, boards) {
             (_, true) => new::boards(),
             (true, false) => new::every(),

@@ -221,6 +221,17 @@ pub fn hosts(race_seconds: u32) -> Result<u64, Failure> {
     Ok(total.passed)
 }
 
+/// The library for C: every core, on the host and under QEMU.
+pub fn library_for_c() -> Result<(), Failure> {
+    install::targets()?;
+    install::qemu()?;
+    c::check_all()?;
+    firmware::build_command_line()?;
+    let mut total = Total::default();
+    total.library_for_c(true);
+    total.end()
+}
+
 /// The tests of functions over every f32 and of integers of every size, of which the usual tests take a sample, and the long
 /// tests that take turns. Returns how many have passed.
 pub fn every_input() -> Result<u64, Failure> {
