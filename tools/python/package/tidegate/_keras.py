@@ -15,7 +15,8 @@ def imported(model: Any, settings: dict[str, Any], sample: Any = None) -> _nativ
     if hasattr(model, "import_settings"):
         # A quantized model is imported as it is trained.
         model, settings = model.model, {**model.import_settings, **settings}
-    if sample is not None and not settings.keys() & {"window", "schedule", "stream"} and _takes_any_length(model):
+    is_told = settings.keys() & {"window", "schedule", "stream"}
+    if sample is not None and not is_told and _takes_any_length(model) and plain(sample).ndim > 1:
         settings = {**settings, "window": plain(sample).shape[-2]}
     # Keras 3 writes `.keras`, older versions a file of HDF5 whose content is the same.
     is_new = hasattr(type(model), "export") and type(model).__module__.startswith("keras.src.models")
