@@ -27,6 +27,7 @@ mod soak;
 mod symbols;
 mod test;
 mod timing;
+mod total;
 mod trace;
 mod updates;
 mod web;

@@ -31,4 +31,4 @@ def _takes_any_length(model: Any) -> bool:
     """Whether a model of one input leaves the number of steps open, and has one output for each sequence."""
     inputs, outputs = getattr(model, "inputs", None) or [], getattr(model, "outputs", None) or []
     is_open = len(inputs) == 1 and len(inputs[0].shape) == 3 and inputs[0].shape[1] is None
-    return is_open and all(len(output.shape) == 2 for output in outputs)
+    return is_open and bool(outputs) and all(len(output.shape) == 2 for output in outputs)
