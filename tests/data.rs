@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rand_chacha::{
+use chacha20::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };

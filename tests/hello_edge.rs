@@ -214,7 +214,7 @@ fn a_windowed_stream_is_recognized_and_an_endless_state_is_not() {
     let scores = in_parallel(runs.len(), |k| {
         let (seed, _, engine) = runs[k];
         let plan = StreamPlan::new(&clips, 16_000, seed);
-        score_stream(engine, model.front_end().unwrap(), &data.sounds, &plan, &data.labels, || {}).unwrap()
+        score_stream(engine, model.front_end().unwrap(), &data.sounds, &plan, &data.labels, &|| {}).unwrap()
     });
     let (mut measured, mut most) = (Vec::new(), 0);
     for ((seed, schedule, _), score) in runs.into_iter().zip(scores) {

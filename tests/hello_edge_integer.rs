@@ -453,7 +453,7 @@ fn an_integer_stream_is_recognized() {
         .collect();
     let scores = in_parallel(3, |seed| {
         let plan = StreamPlan::new(&clips, 16_000, seed as u64);
-        score_stream(Engine::fused(&model), model.front_end().unwrap(), &data.sounds, &plan, &data.labels, || {})
+        score_stream(&Engine::fused(&model), model.front_end().unwrap(), &data.sounds, &plan, &data.labels, &|| {})
             .unwrap()
     });
     for (seed, score) in scores.into_iter().enumerate() {

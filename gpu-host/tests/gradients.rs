@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::SeedableRng;
 use tidegate::{ImageBytes, Model, Numeric};
 use tidegate_gpu::cpu::count::Units;
 use tidegate_gpu::cpu::{Batch, Stack};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::SeedableRng;
 use tidegate::{Layout, Numeric};
 use tidegate_gpu::cpu::count::{count, stop};
 use tidegate_gpu::network::{Integers, Network, Scaling};

@@ -1,7 +1,7 @@
 //! The described weight space, for every configuration that cuDNN supports.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::{Rng, SeedableRng};
 use tidegate_gpu::layout::{Kind, Layout, LayoutError, Part, Region, Side, parts};
 use tidegate_gpu::rnn::{Bias, Cell, Direction, InputMode, Rnn, Settings};
 use tidegate_gpu::saveable::{SaveError, restore, save, settings};

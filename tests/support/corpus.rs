@@ -148,7 +148,7 @@ impl Corpus {
 
 /// The folder of a target for inputs of a kind, in the build folder.
 fn folder(of: &str, target: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target").join(of).join(target)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").join(of).join(target)
 }
 
 /// The files of a folder by name, none if it does not exist.
@@ -161,7 +161,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 
 /// The folder of digests and finds.
 fn recorded() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus")
 }
 
 /// One to four changes of a random input: bytes, integers at borders, pieces that are removed, repeated or come from

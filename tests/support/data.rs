@@ -19,7 +19,7 @@ pub fn is_whole() -> bool {
 /// # Panics
 /// If it does not exist.
 pub fn file(path: &str) -> PathBuf {
-    let small = || Path::new(env!("CARGO_MANIFEST_DIR")).join("data/small");
+    let small = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/small");
     let file = whole().unwrap_or_else(small).join(path);
     assert!(file.is_file(), "{}: there is no such file; CONTRIBUTING.md describes the test data", file.display());
     file

@@ -18,7 +18,7 @@ pub fn described(arch: &str) -> Options {
 
 /// Reads a file that a framework wrote, by its path in `tests/frameworks`.
 pub fn sample(path: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks").join(path);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../frameworks").join(path);
     fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

@@ -4,8 +4,8 @@
 //!
 //! ```
 //! use tidegate::{Aligned, ImageBytes, Model};
-//! const GOOD: [u8; LEN] = *include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/examples/kws.tgi"));
-//! const LEN: usize = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/examples/kws.tgi")).len();
+//! const GOOD: [u8; LEN] = *include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../core/examples/kws.tgi"));
+//! const LEN: usize = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../core/examples/kws.tgi")).len();
 //! static IMAGE: &Aligned<[u8]> = &Aligned(GOOD);
 //! const MODEL: Model = match Model::parse(ImageBytes::from_aligned(IMAGE)) { Ok(m) => m, Err(_) => panic!() };
 //! assert_eq!(MODEL.input_size(), 2);
@@ -15,8 +15,8 @@
 //!
 //! ```compile_fail
 //! use tidegate::{Aligned, ImageBytes, Model};
-//! const GOOD: [u8; LEN] = *include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/examples/kws.tgi"));
-//! const LEN: usize = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/examples/kws.tgi")).len();
+//! const GOOD: [u8; LEN] = *include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../core/examples/kws.tgi"));
+//! const LEN: usize = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../core/examples/kws.tgi")).len();
 //! const DAMAGED: [u8; LEN] = { let mut bytes = GOOD; bytes[LEN / 2] ^= 1; bytes };
 //! static IMAGE: &Aligned<[u8]> = &Aligned(DAMAGED);
 //! const MODEL: Model = match Model::parse(ImageBytes::from_aligned(IMAGE)) { Ok(m) => m, Err(_) => panic!() };
@@ -27,8 +27,8 @@
 //!
 //! ```
 //! use tidegate::{Aligned, ImageBytes, Model};
-//! const GOOD: [u8; LEN] = *include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/examples/kws.tgi"));
-//! const LEN: usize = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/examples/kws.tgi")).len();
+//! const GOOD: [u8; LEN] = *include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../core/examples/kws.tgi"));
+//! const LEN: usize = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../core/examples/kws.tgi")).len();
 //! const WHOLE: [u8; LEN] = { let mut bytes = GOOD; bytes[LEN / 2] ^= 0; bytes };
 //! static IMAGE: &Aligned<[u8]> = &Aligned(WHOLE);
 //! const MODEL: Model = match Model::parse(ImageBytes::from_aligned(IMAGE)) { Ok(m) => m, Err(_) => panic!() };

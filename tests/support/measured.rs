@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 fn path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/measured").join(name).with_extension("json")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../data/measured").join(name).with_extension("json")
 }
 
 /// The record `name`.

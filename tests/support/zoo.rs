@@ -10,7 +10,7 @@ use serde_json::Value;
 /// # Panics
 /// If the record cannot be read.
 pub fn entries() -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/cli/zoo.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/cli/zoo.json");
     let text = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

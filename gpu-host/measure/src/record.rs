@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::SeedableRng;
 use tidegate_gpu::cpu::{Batch, Stack, fill_padding};
 use tidegate_gpu::layout::Layout;
 use tidegate_gpu::network::uniform;

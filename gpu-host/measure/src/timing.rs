@@ -4,8 +4,8 @@ use std::io::{BufRead, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::SeedableRng;
 use serde_json::{Value, json};
 use tidegate_gpu::device::{Algorithm, Device, GpuBatch, GpuStack, Math};
 use tidegate_gpu::layout::Layout;

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use rand_chacha::ChaCha8Rng;
+use chacha20::ChaCha8Rng;
 
 use super::uniform;
 use crate::cpu::count::Units;
@@ -103,7 +103,7 @@ impl Draws {
 
 #[cfg(test)]
 mod tests {
-    use rand_chacha::rand_core::SeedableRng;
+    use chacha20::rand_core::SeedableRng;
 
     use super::*;
 

@@ -16,8 +16,8 @@ mod words;
 
 use std::ops::Range;
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::Rng;
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::Rng;
 use tidegate_model::error::ImportError;
 use tidegate_model::format::Description;
 use tidegate_model::format::description::{Size, Take};

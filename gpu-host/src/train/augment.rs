@@ -1,6 +1,6 @@
 //! Augmentation of sounds: changes of speed, position and volume, and added noise.
 
-use rand_chacha::ChaCha8Rng;
+use chacha20::ChaCha8Rng;
 
 use crate::network::uniform;
 
@@ -61,7 +61,7 @@ fn power(sound: &[f32]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand_chacha::rand_core::SeedableRng;
+    use chacha20::rand_core::SeedableRng;
 
     #[test]
     fn a_copy_has_the_same_length_and_depends_on_the_seed() {

@@ -1,8 +1,8 @@
 //! One epoch: a pass over the training set in batches, whose parts run in parallel, then an evaluation on the held-out
 //! data.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::Rng;
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::Rng;
 use tidegate_model::score::best;
 
 use super::adam::Rates;

@@ -21,8 +21,8 @@ mod world;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::SeedableRng;
 use tidegate::Numeric;
 use tidegate_model::canonical::{Canonical, Detector, Mfcc, Schedule};
 use tidegate_model::data::{DataError, read_tensors, write_tensors};

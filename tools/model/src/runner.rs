@@ -417,13 +417,13 @@ impl<'a, 'b> Judge<'a, 'b> {
 ///
 /// # Errors
 /// If the model does not accept the front end's features.
-pub fn score_stream<'m>(
-    engine: impl Into<Engine<'m>>,
+pub fn score_stream(
+    engine: &Engine<'_>,
     mfcc: &Mfcc<'_>,
     sounds: &[Vec<i16>],
     plan: &StreamPlan,
     labels: &[String],
-    mut heard: impl FnMut(),
+    heard: &dyn Fn(),
 ) -> Result<StreamScore, StepError> {
     let blocks = plan.pieces().map(|piece| {
         if matches!(piece, Piece::Clip(_)) {

@@ -1,7 +1,7 @@
 //! Writes a self-test into an image: seeded inputs, and the bits of the resulting outputs.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::{Rng, SeedableRng};
 use tidegate::internals::image::field::self_test as field;
 use tidegate::{Model, Numeric, Schedule, SectionKind, State, Step, StepError};
 

@@ -1,7 +1,7 @@
 //! Tests of the join: which processes rank 0 admits, and which it ignores.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::{Rng, SeedableRng};
 
 use super::*;
 

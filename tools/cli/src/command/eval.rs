@@ -97,7 +97,7 @@ fn stream(args: &Args, model: &Model<'_>, labeled: &Labeled, out: &mut dyn Write
     let engine = args.model.engine(model)?;
     let scored = |engine: &Engine<'_>, what| {
         let progress = bar(clips.len() as u64, what);
-        score_stream(engine, mfcc, &sounds, &plan, &labels, || progress.advance(1))
+        score_stream(engine, mfcc, &sounds, &plan, &labels, &|| progress.advance(1))
             .map_err(|error| Failure::of(file, error))
     };
     let score = scored(&engine, "stream")?;
