@@ -203,8 +203,9 @@ fn wake_words_are_recognized_in_an_hour_of_other_words() {
         for seed in 0..3 {
             let plan = StreamPlan::new(&lens, 16_000, seed);
             let labels = [name.to_owned()];
-            let score = score_stream(&Engine::fused(&model), model.front_end().unwrap(), &sounds, &plan, &labels, &|| {})
-                .unwrap();
+            let score =
+                score_stream(&Engine::fused(&model), model.front_end().unwrap(), &sounds, &plan, &labels, &|| {})
+                    .unwrap();
             let StreamScore { keywords, right, missed, false_alarms, seconds, .. } = score;
             println!(
                 "{name}, seed {seed}, {:.1} minutes: {right} of {keywords} right, {missed} missed, {false_alarms} false alarms",

@@ -70,7 +70,9 @@ mod tests {
             ['\u{61c}'..='\u{61c}', '\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
         for c in '\0'..=char::MAX {
             let refused = c.is_control() || direction.iter().any(|range| range.contains(&c));
-            for before in ["", "\u{f6}", "\u{4e00}\u{f6}\u{e2}", "12345678"] {
+            // Nothing above is refused, so one place will do.
+            let places = if c < '\u{3000}' { 4 } else { 1 };
+            for before in &["", "\u{f6}", "\u{4e00}\u{f6}\u{e2}", "12345678"][..places] {
                 let (text, at) = (format!("{before}{c}\u{4e00}1234567"), Some(before.len()));
                 assert_eq!(first_refused(text.as_bytes(), false), at.filter(|_| refused), "{text:?}");
                 assert_eq!(first_refused(text.as_bytes(), true), at.filter(|_| refused && c != '\n'), "{text:?}");

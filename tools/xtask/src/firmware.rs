@@ -6,8 +6,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::Failure;
 use crate::shell::{self, cargo};
+use crate::{Failure, suites};
 
 /// A machine that QEMU simulates. `firmware-examples/.cargo/config.toml` has one for each target, for `cargo run`.
 #[derive(Debug, PartialEq, Eq)]
@@ -156,19 +156,6 @@ pub fn targets() -> Vec<&'static str> {
     targets
 }
 
-/// Cargo's arguments for the tests of the workspace. Every release build of the workspace uses them, because with
-/// another set of features cargo would compile everything again.
-pub const WORKSPACE_TESTS: [&str; 8] = [
-    "test",
-    "--workspace",
-    "--release",
-    "--locked",
-    "--features",
-    "tidegate-gpu-measure/cudnn",
-    "--config",
-    "tools/xtask/tests.toml",
-];
-
 /// A build for small size, as the profile of the workspace defines it.
 const SMALL: &[&str] = &["--release"];
 /// A build for speed. Code that is not counted is built for small size, so that all cells fit into the instruction
@@ -269,7 +256,7 @@ pub fn build_command_line() -> Result<(), Failure> {
 
 /// Builds the program of [`bundles`].
 pub fn build_bundles() -> Result<(), Failure> {
-    let mut build = cargo(".", &WORKSPACE_TESTS);
+    let mut build = suites::command();
     build.args(["--test", "repository", "--no-run"]);
     shell::run("building the program that writes networks for the firmware", build)
 }

@@ -24,6 +24,7 @@ mod share;
 mod shell;
 mod size;
 mod soak;
+mod suites;
 mod symbols;
 mod test;
 mod timing;
@@ -167,7 +168,7 @@ struct Figures {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = public::rustdoc() {
+    if let Some(code) = public::rustdoc().or_else(suites::rustc) {
         return code;
     }
     let done = match Arguments::parse().task {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::firmware::{self, Firmware, Output};
-use crate::shell::{self, cargo, run as run_command, step};
-use crate::{Failure, boards, install, record, updates};
+use crate::shell::{self, run as run_command, step};
+use crate::{Failure, boards, install, record, suites, updates};
 
 /// Runs every program on every machine, then compares the keyword spotter with the host.
 pub fn run(overwrite_expected: bool) -> Result<(), Failure> {
@@ -60,7 +60,7 @@ fn check(firmware: &Firmware, run: &Output, overwrite: bool) -> Result<(), Failu
 
 /// Shows how many words of output are equal on host and firmware.
 pub fn twin() -> Result<(), Failure> {
-    let mut test = cargo(".", &firmware::WORKSPACE_TESTS);
+    let mut test = suites::command();
     test.args(["--test", "repository", "firmware_twin", "--", "--nocapture"]);
     run_command("the host computes what the firmware printed", test)
 }

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::fuzz::{self, Ran};
-use crate::shell::{cargo, output_within, read, root};
-use crate::{Failure, firmware, record, test, wheel};
+use crate::shell::{output_within, read, root};
+use crate::{Failure, record, suites, test, wheel};
 
 /// Inputs of all targets together and of each target, and the seconds after which a target is done with fewer inputs.
 const ALL_INPUTS: u64 = 100_000_000;
@@ -208,7 +208,7 @@ impl Session {
 /// # Errors
 /// If a test fails, or fewer than [`CUTS`] are tried.
 fn cuts() -> Result<u64, Failure> {
-    let mut tests = cargo(".", &firmware::WORKSPACE_TESTS);
+    let mut tests = suites::command();
     tests.args(["--test", "engine", "--", "--nocapture", "update_cuts", "every_flipped_bit_and_every_truncation"]);
     tests.envs([("TIDEGATE_CUTS", "all"), ("TIDEGATE_FLIPS", "all")]);
     let printed = output_within(tests, LIMIT)?;
@@ -223,7 +223,7 @@ fn cuts() -> Result<u64, Failure> {
 /// # Errors
 /// If a test fails, or there are fewer than [`UPDATES`] mutations.
 fn updates() -> Result<u64, Failure> {
-    let mut tests = cargo(".", &firmware::WORKSPACE_TESTS);
+    let mut tests = suites::command();
     tests.args(["--test", "engine", "--", "--nocapture", "fuzz_update"]).env("TIDEGATE_MUTATIONS", UPDATES.to_string());
     let printed = output_within(tests, LIMIT)?;
     let mutations = printed.lines().filter_map(|line| {

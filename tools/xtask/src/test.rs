@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::shell::{self, cargo, output_within, root};
 use crate::total::Total;
 use crate::{
-    Failure, boards, book, c, estimate, firmware, hosts, icount, install, new, python, qemu, share, size, symbols,
-    updates, web,
+    Failure, boards, book, c, estimate, firmware, hosts, icount, install, new, python, qemu, share, size, suites,
+    symbols, updates, web,
 };
 
 /// Time limit of the demo, which takes about two minutes with the builds of the firmware.
@@ -141,13 +141,12 @@ pub fn run() -> Result<(), Failure> {
         }
     })?;
     // If this build fails, the failure is counted below, where the build is repeated.
-    let _ = shell::run(
-        "the workspace and its tests are built",
-        cargo(".", &[&firmware::WORKSPACE_TESTS[..], &["--no-run"]].concat()),
-    );
+    let mut build = suites::command();
+    build.arg("--no-run");
+    let _ = shell::run("the workspace and its tests are built", build);
     // The output of tests that pass says what they skip.
-    let shown = ["--no-fail-fast", "--", "--show-output"];
-    let mut tests = cargo(".", &[&firmware::WORKSPACE_TESTS[..], &shown].concat());
+    let mut tests = suites::command();
+    tests.args(["--no-fail-fast", "--", "--show-output"]);
     let long = share::of_today(LONG.len())?;
     for (_, tests_of_share) in LONG.iter().enumerate().filter(|(number, _)| *number != long) {
         tests.args(tests_of_share.iter().flat_map(|test| ["--skip", test]));
@@ -230,11 +229,11 @@ pub fn every_input() -> Result<u64, Failure> {
         total.cargo_tests(&format!("functions of {package} over every f32"), command)?;
     }
     for (suite, test) in [("engine", "integer::every_cell"), ("fused", "fused_integer::cells_and_dense")] {
-        let mut command = cargo(".", &firmware::WORKSPACE_TESTS);
+        let mut command = suites::command();
         command.args(["--test", suite, "--", test]).env("TIDEGATE_EVERY_SIZE", "1");
         total.cargo_tests(&format!("integers of every size, {suite}"), command)?;
     }
-    let mut long = cargo(".", &firmware::WORKSPACE_TESTS);
+    let mut long = suites::command();
     long.args(["--test", "import", "--", "--exact"]).args(LONG.concat());
     let passed = total.passed;
     total.cargo_tests("long tests", long)?;

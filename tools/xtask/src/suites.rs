@@ -1,0 +1,52 @@
+//! The tests of the workspace: the command that builds and runs them.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use crate::shell::cargo;
+
+/// Cargo's arguments. Every release build of the workspace uses them, because with another set of features cargo would
+/// compile everything again.
+const ARGUMENTS: [&str; 8] = [
+    "test",
+    "--workspace",
+    "--release",
+    "--locked",
+    "--features",
+    "tidegate-gpu-measure/cudnn",
+    "--config",
+    "tools/xtask/tests.toml",
+];
+
+/// The variable of cargo that names a program to start rustc with.
+const WRAPPER: &str = "RUSTC_WRAPPER";
+
+/// The command. Tests are not optimized, which halves the time of the build; the libraries that they test are. A profile of
+/// cargo cannot tell a library from its unit tests, so cargo starts rustc through this program. Another wrapper, such as a
+/// cache, stays.
+pub fn command() -> Command {
+    let mut command = cargo(".", &ARGUMENTS);
+    if env::var_os(WRAPPER).is_none()
+        && let Ok(own) = env::current_exe()
+    {
+        command.env(WRAPPER, own);
+    }
+    command
+}
+
+/// Compiles if cargo has started this program as its wrapper: the first argument is the path of rustc.
+pub fn rustc() -> Option<ExitCode> {
+    let mut arguments = env::args_os().skip(1);
+    let rustc = arguments.next().filter(|program| Path::new(program).file_stem() == Some(OsStr::new("rustc")))?;
+    let mut compile = Command::new(rustc);
+    let arguments: Vec<_> = arguments.collect();
+    compile.args(&arguments);
+    if arguments.iter().any(|argument| argument == "--test") {
+        // Behind cargo's level, because the last one counts.
+        compile.args(["-C", "opt-level=0"]);
+    }
+    let is_compiled = compile.status().is_ok_and(|status| status.success());
+    Some(if is_compiled { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
