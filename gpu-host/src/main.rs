@@ -178,8 +178,8 @@ fn apart(args: &Args, plot: &Path, checkpoint: &Path) -> Result<(), DataError> {
         args.secret_file.as_ref(),
     ];
     let inputs = inputs.into_iter().flatten().map(PathBuf::as_path);
-    let tensors = [args.state_dict.as_deref(), args.settings.features.as_deref()];
-    let outputs = [args.out.as_path(), plot, checkpoint].map(Some).into_iter().chain(tensors);
+    let others = [&args.state_dict, &args.settings.features, &args.settings.log].map(Option::as_deref);
+    let outputs = [args.out.as_path(), plot, checkpoint].map(Some).into_iter().chain(others);
     let mut taken: Vec<PathBuf> = inputs.map(place).collect();
     for output in outputs.flatten() {
         let at = place(output);

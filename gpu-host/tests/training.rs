@@ -23,7 +23,8 @@ use tidegate_tests::tolerance::worst;
 #[test]
 fn the_written_model_has_the_reported_accuracy() {
     let lesson = Lesson::new(12);
-    let report = json(&lesson.train("model.safetensors", &["--epochs", "30", "--lr", "0.01", "--json"]));
+    let more = ["--epochs", "30", "--lr", "0.01", "--json", "--log", "log.csv"];
+    let report = json(&lesson.train("model.safetensors", &more));
     let model = Canonical::load(&lesson.path("model.safetensors")).unwrap();
     let image = packed(Path::new("model"), &model, Numeric::F32).unwrap();
     let model = Model::parse(ImageBytes::new(image.bytes()).unwrap()).unwrap();
@@ -41,6 +42,14 @@ fn the_written_model_has_the_reported_accuracy() {
     let plot = std::fs::read_to_string(lesson.path("model.svg")).unwrap();
     assert!(plot.contains("accuracy, held out") && plot.contains("on the CPU"));
     assert!(!lesson.path("model.checkpoint").exists());
+    let log = std::fs::read_to_string(lesson.path("log.csv")).unwrap();
+    let (heading, rows) = log.split_once('\n').unwrap();
+    assert_eq!(heading, "epoch,loss,accuracy,val_loss,val_accuracy");
+    let rows: Vec<Vec<f64>> =
+        rows.lines().map(|row| row.split(',').map(|value| value.parse().unwrap()).collect()).collect();
+    assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), (1..=30).map(f64::from).collect::<Vec<_>>());
+    let accuracy = report["accuracy"].as_f64().unwrap();
+    assert!((rows[29][4] - accuracy).abs() < 1e-6 && (rows[29][2] - accuracy).abs() < 0.1 && rows[29][1] < rows[0][1]);
 }
 
 #[test]

@@ -28,6 +28,7 @@ use tidegate_model::canonical::{Canonical, Detector, Mfcc, Schedule};
 use tidegate_model::data::{DataError, read_tensors, write_tensors};
 use tidegate_model::format::Description;
 use tidegate_model::load::{LoadError, packed};
+use tidegate_model::output::write_atomically;
 use tidegate_model::runner::RunError;
 use tidegate_tools::progress::bar;
 
@@ -212,6 +213,7 @@ pub fn train(settings: &Settings, checkpoint: &Path, machine: &mut Machine, plac
         progress.seconds += started.elapsed().as_secs_f64();
         if place.is_first() {
             progress.save(checkpoint, &fingerprint)?;
+            settings.log.as_ref().map_or(Ok(()), |path| log(path, &progress))?;
         }
         show(1);
     }
@@ -228,6 +230,18 @@ pub fn train(settings: &Settings, checkpoint: &Path, machine: &mut Machine, plac
         held_out: progress.held_out,
         resumed,
     })
+}
+
+/// Writes a line for each epoch, so that the file is whole after every one and after a resumed training too.
+fn log(path: &Path, progress: &Progress) -> Result<()> {
+    let per_epoch = progress.steps.len() / progress.held_out.len().max(1);
+    let mut text = "epoch,loss,accuracy,val_loss,val_accuracy\n".to_owned();
+    for (k, (steps, [loss, accuracy])) in progress.steps.chunks(per_epoch).zip(&progress.held_out).enumerate() {
+        let mean = |which: usize| steps.iter().map(|step| step[which]).sum::<f32>() / steps.len() as f32;
+        text += &format!("{},{},{},{loss},{accuracy}\n", k + 1, mean(0), mean(1));
+    }
+    write_atomically(path, |file| file.write_all(text.as_bytes()))?;
+    Ok(())
 }
 
 /// Adds the settings that the architecture does not contain.

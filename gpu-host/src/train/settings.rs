@@ -28,6 +28,10 @@ pub struct Settings {
     /// sequence that they were made from
     #[arg(long, value_name = "FILE.safetensors|FILE.npz")]
     pub features: Option<PathBuf>,
+    /// File to write a line to after each epoch: loss and accuracy on the batches and on the held-out data, under the
+    /// names of Keras's CSVLogger
+    #[arg(long, value_name = "FILE.csv")]
+    pub log: Option<PathBuf>,
     /// Front end for sounds: `precise`, or a JSON file
     #[arg(long, value_name = "precise|FILE")]
     pub front_end: Option<PathBuf>,
