@@ -43,7 +43,6 @@ path = \"lib.rs\"
 [dependencies]
 bytes = \"1\"
 either = \"1\"
-ppv-lite86 = \"0.2\"
 rustix = { version = \"1\", features = [\"pty\"] }
 smallvec = { version = \"1\", features = [\"const_generics\", \"const_new\"] }
 tokio = { version = \"1\", features = [\"io-util\", \"macros\", \"net\", \"rt-multi-thread\", \"signal\", \"sync\", \"time\"] }
