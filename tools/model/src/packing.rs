@@ -259,7 +259,9 @@ impl Packer<'_> {
 /// Why an option is refused.
 pub fn only_for_integers(option: &str, numeric: Numeric) -> String {
     if numeric.is_integer() {
-        format!("{option}: the model already has integers: give --numeric i8x16 to quantize it again")
+        format!(
+            "{option}: the numeric i8 takes the integers that a model already has: give --numeric i8x16 to quantize it"
+        )
     } else {
         format!("{option}: is only for integers, not for {}: leave {option} or --numeric out", numeric.name())
     }

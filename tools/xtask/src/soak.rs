@@ -1,4 +1,4 @@
-//! Checks that take hours: the fuzz targets for millions of inputs each, the wheel for Python, Miri, the thread sanitizer,
+//! Checks that take hours: the fuzz targets for millions of inputs each, the package for Python, Miri, the thread sanitizer,
 //! NEON, functions over every f32, ten million mutations and every cut of power of updates. `tests/soak.json` records each
 //! result with its commit and date. A run goes on where the last one stopped, as long as the code is the same.
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fuzz::{self, Ran};
 use crate::shell::{output_within, read, root};
-use crate::{Failure, record, suites, test, wheel};
+use crate::{Failure, python, record, suites, test, wheel};
 
 /// Inputs of all targets together and of each target, and the seconds after which a target is done with fewer inputs.
 const ALL_INPUTS: u64 = 100_000_000;
@@ -55,8 +55,9 @@ const FUZZ: &str = "fuzz";
 type Part = (&'static str, fn() -> Result<u64, Failure>);
 
 /// The checks besides the fuzz targets.
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     ("wheel", || wheel::run().map(|()| 1)),
+    ("python", python::every),
     ("hosts", || test::hosts(RACE_SECONDS)),
     ("every_input", test::every_input),
     ("updates", updates),
@@ -75,6 +76,7 @@ const SECTIONS: &str = "tools/model/src/sections.rs";
 fn code(name: &str) -> &'static [&'static str] {
     match name {
         "wheel" => &["."],
+        "python" => &["core", "cpu-fused", "tools/model", "tools/python", "docs/notebooks"],
         "hosts" | "every_input" => &["core", "cpu-fused", "tools/model", "tests"],
         "cuts" => &["core", "tools/model", "tests/support", "tests/update", "tests/update*.rs", "tests/signed.rs"],
         // The images are made by hand; only the signer is that of the packer.

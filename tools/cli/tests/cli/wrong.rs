@@ -117,7 +117,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "pack okay_nabu.tflite -o x.tgi --range mse",
-        "--range: the model already has integers: give --numeric i8x16 to quantize it again",
+        "--range: the numeric i8 takes the integers that a model already has: give --numeric i8x16 to quantize it",
     ),
     ("pack m.pb -o x.tgi --threshold 0.9", "m.pb: has no labels to detect: give them with --labels FILE"),
     (
