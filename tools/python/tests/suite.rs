@@ -62,6 +62,10 @@ fn run(arguments: &[&str]) {
     for line in &skipped {
         println!("SKIP {}", line.rsplit_once(": ").map_or(*line, |(_, reason)| reason));
     }
+    // `cargo xtask soak python` has installed everything else.
+    let is_excused =
+        env::var_os("TIDEGATE_EVERY_TEST").is_none() || skipped.iter().all(|line| line.ends_with(": no GPU"));
+    assert!(is_excused, "{skipped:?}");
     // With 5, pytest says that it has run no test.
     let is_skipped = output.status.code() == Some(5) && !skipped.is_empty();
     assert!(output.status.success() || is_skipped, "{said}");

@@ -23,7 +23,7 @@ const MAY_LACK: [&str; 8] = [
 pub struct Total {
     pub passed: u64,
     failed: u64,
-    pub skipped: u64,
+    skipped: u64,
     /// Number of passed tests that have printed SKIP.
     pretended: u64,
     failures: Vec<Failure>,
