@@ -4,14 +4,17 @@
 //! One pass over the nodes keeps the slots that hold a value, in order. Their number is bounded only by that of the
 //! nodes, but the memory for them is fixed. If they do not fit, the pass covers the slots at the start of the arena, and
 //! further passes cover the rest. A pass takes time proportional to the nodes and the slots that they read, times the
-//! logarithm of the slots kept. The nodes and inputs of an image are few enough for 20 passes on a device and one on a host.
+//! logarithm of the slots kept. An image has so few nodes and inputs that a device needs at most 20 passes, and a host one.
 
+use crate::image::field::{MAX_NODES, MAX_PORTS};
 use crate::image::{ImageError, SectionKind};
 use crate::node::{Node, Place, Shared};
 use crate::port::{Record, port_offset, slot};
 
 /// Number of slots that a pass keeps: 512 bytes of stack on a device. A host needs one pass for any image.
 const LIVE: usize = if cfg!(target_os = "none") { 64 } else { 2048 };
+const _: () =
+    assert!((MAX_NODES as usize + MAX_PORTS as usize).div_ceil(LIVE) <= if cfg!(target_os = "none") { 20 } else { 1 });
 
 /// The nodes and ports, whose slots are within the arena.
 #[derive(Clone, Copy)]

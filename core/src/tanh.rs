@@ -1,6 +1,6 @@
 //! The hyperbolic tangent and the logistic function in f32 without a library: the same bits on every target and with
 //! every feature, in about forty instructions each. `core/tests/activation.rs` checks the stated errors from 2^-24
-//! to 2^10 in magnitude, for one block of f32 in 7, or for every f32 in a soak. Outside of this range, both functions are
+//! to 2^10 in magnitude, for one block of f32 in 61, or for every f32 in a soak. Outside of this range, both functions are
 //! a line or a constant.
 
 /// From here on tanh rounds to 1.

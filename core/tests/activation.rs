@@ -1,8 +1,8 @@
 //! The activations over the whole range of f32: error, range, symmetry, order, slope, infinities and NaN; their codes.
 //!
 //! With the environment variable `TIDEGATE_EVERY_F32`, which `cargo xtask soak` sets, every f32 is checked (some minutes).
-//! Otherwise release builds check one block of 16 in 7 from 2^-24 to 2^10 in magnitude, of both signs. Beyond this range
-//! each function is a line or a constant up to rounding, in a single branch of its code, so only one block in 61 is
+//! Otherwise release builds check one block of 16 in 61 from 2^-24 to 2^10 in magnitude, of both signs. Beyond this range
+//! each function is a line or a constant up to rounding, in a single branch of its code, so only one block in 521 is
 //! checked. Debug builds check one block in 1,021, and one in 4,099 beyond. The file belongs to the package `tidegate`, so
 //! that it runs with either library of transcendental functions: `cargo test --release -p tidegate --test activation`, and
 //! the same with `--no-default-features --features micromath`.

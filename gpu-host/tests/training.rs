@@ -91,8 +91,12 @@ fn a_killed_training_resumes_to_the_same_weights() {
         resumed += usize::from(lesson.path("killed.checkpoint").exists());
     }
     assert!(resumed > 0);
-    let report = json(&lesson.train("killed.safetensors", &more));
+    // The log has the epochs of earlier runs too.
+    let report = json(&lesson.train("killed.safetensors", &[&more[..], &["--log", "log.csv"]].concat()));
     assert_eq!(bytes("killed.safetensors"), bytes("whole.safetensors"));
+    let log = std::fs::read_to_string(lesson.path("log.csv")).unwrap();
+    assert_eq!(log.lines().count() as u64, 1 + report["epochs"].as_u64().unwrap());
+    assert!(log.lines().nth(1).unwrap().starts_with("1,") && log.lines().last().unwrap().starts_with("160,"));
     println!("killed {kills} times, {} epochs were done before the last run", report["resumed"]);
 }
 

@@ -1,6 +1,7 @@
 """Measures quantization-aware training on GRU_S of Hello Edge: clips of other speakers that are right in f32, i8x16 and
 i4x16, before and after a fine-tuning on the training clips, for three seeds, and the time of an epoch. Ends with 1 if less
-than half of what i4x16 loses is won back, i8x16 loses more than two clips, or an epoch takes more than three times as long.
+than half of what i4x16 loses is won back, against the graph or against as many epochs in floats, if a seed has fewer than the
+graph, if i8x16 has more than two clips fewer than the graph in f32, or if an epoch takes three times as long as in floats.
 
     PYTHONPATH=target/python/package python tools/python/measure_qat.py assets/hello_edge/GRU_S.pb ../shared/data/speech_commands_v2
 """

@@ -3,7 +3,7 @@ with 1 if it is fewer than 2,000 for WAV.
 
     PYTHONPATH=target/python/package python tools/python/measure_score.py assets/hello_edge/GRU_S.pb ../shared/data/speech_commands_v2
 
-`soundfile` writes the clips as WAV, so that the decoding of FLAC is a figure of its own. No silence is added behind a clip.
+The Python package `soundfile` (pip install soundfile pyarrow) writes the clips as WAV, so that the decoding of FLAC is a figure of its own. No silence is added behind a clip.
 """
 
 import csv

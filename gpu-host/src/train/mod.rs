@@ -202,6 +202,12 @@ pub fn train(settings: &Settings, checkpoint: &Path, machine: &mut Machine, plac
     if let Some(aware) = &mut aware {
         aware.measure(&progress.params)?;
     }
+    let log = |progress: &Progress| match &settings.log {
+        Some(path) if place.is_first() => log(path, progress),
+        _ => Ok(()),
+    };
+    // Also before the first epoch, so that a wrong path fails at once.
+    log(&progress)?;
     let shown = place.is_first().then(|| bar(settings.epochs as u64, "training"));
     let show = |epochs: usize| shown.iter().for_each(|bar| bar.advance(epochs as u64));
     show(resumed);
@@ -213,8 +219,8 @@ pub fn train(settings: &Settings, checkpoint: &Path, machine: &mut Machine, plac
         progress.seconds += started.elapsed().as_secs_f64();
         if place.is_first() {
             progress.save(checkpoint, &fingerprint)?;
-            settings.log.as_ref().map_or(Ok(()), |path| log(path, &progress))?;
         }
+        log(&progress)?;
         show(1);
     }
     drop(shown);
@@ -234,7 +240,7 @@ pub fn train(settings: &Settings, checkpoint: &Path, machine: &mut Machine, plac
 
 /// Writes a line for each epoch, so that the file is whole after every one and after a resumed training too.
 fn log(path: &Path, progress: &Progress) -> Result<()> {
-    let per_epoch = progress.steps.len() / progress.held_out.len().max(1);
+    let per_epoch = (progress.steps.len() / progress.held_out.len().max(1)).max(1);
     let mut text = "epoch,loss,accuracy,val_loss,val_accuracy\n".to_owned();
     for (k, (steps, [loss, accuracy])) in progress.steps.chunks(per_epoch).zip(&progress.held_out).enumerate() {
         let mean = |which: usize| steps.iter().map(|step| step[which]).sum::<f32>() / steps.len() as f32;

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The constants are those of `tidegate::internals::activation`. `core/tests/activation.rs` checks them and the ranges
-//! from 2^-24 to 2^10 in magnitude at one block of f32 in 7, at every f32 in a soak, and at a sample of those beyond.
+//! from 2^-24 to 2^10 in magnitude at one block of f32 in 61, at every f32 in a soak, and at a sample of those beyond.
 //! e^x, √x, ln x and thresholds have no Lipschitz constant: e^x uses [`Bounded::exp`], the root and the logarithm are
 //! bounded by their values at the ends of the operand's interval, and a threshold that rounding may cross is off by at
 //! most its whole operand.

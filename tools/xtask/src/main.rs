@@ -89,8 +89,8 @@ enum Task {
     /// Run for hours what `test` runs for a moment, and record it in tests/soak.json. What it records of the same code is not
     /// repeated
     Soak {
-        /// Only these fuzz targets, or `fuzz` for all of them, `wheel`, `hosts`, `every_input`, `updates`, `cuts`; everything
-        /// without names
+        /// Only these fuzz targets, or `fuzz` for all of them, `wheel`, `python`, `hosts`, `every_input`, `updates`, `cuts`;
+        /// everything without names
         names: Vec<String>,
         /// Stop after so many minutes
         #[arg(long)]

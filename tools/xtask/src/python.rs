@@ -64,7 +64,10 @@ fn environment(name: &str, packages: &[&str]) -> Result<PathBuf, Failure> {
     let folder = workspace_target_dir().join("python").join(name);
     let python = folder.join("bin/python");
     let modules: Vec<_> = packages.iter().filter_map(|package| package.split('>').next()).collect();
-    let has = format!("import {}, sys; assert sys.version_info >= {LEAST}", modules.join(", "));
+    let has = format!(
+        "import sys; from importlib.util import find_spec; assert sys.version_info >= {LEAST}; \
+         assert all(find_spec(name) for name in {modules:?})"
+    );
     if install::answers(&python.to_string_lossy(), &["-c", &has]) {
         return Ok(python);
     }

@@ -7,9 +7,12 @@ use super::{Workplace, help, shipped};
 
 /// Commands of cargo other than tasks, and why no test runs them as they stand. `…` stands for any rest.
 const OTHERS: [(&str, &str); 10] = [
-    ("cargo bench -p tidegate-fused-bench -- load", "a measurement; CI compiles it"),
+    ("cargo bench -p tidegate-fused-bench -- load", "a measurement; CI compiles it every third day"),
     ("cargo build --release -p tidegate-gpu --features cudnn", "`cargo xtask check` lints it with this feature"),
-    ("cargo doc -p tidegate-fused --open", "opens a browser; `cargo xtask check` makes the documentation"),
+    (
+        "cargo doc -p tidegate-fused --open",
+        "opens a browser; `cargo xtask check` makes the documentation every third day",
+    ),
     ("cargo install --path tools/cli", "compiles for minutes; `cargo xtask package` compiles the package"),
     ("cargo run", "in a project; `cargo xtask new` runs it"),
     ("cargo run --release -p tidegate-fused --example lesson", "a measurement; CI compiles it"),
