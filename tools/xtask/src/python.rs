@@ -12,7 +12,7 @@ use crate::{Failure, install};
 /// The packages that the tests need.
 const PACKAGES: [&str; 5] = ["numpy>=1.26", "onnx>=1.18", "onnxruntime>=1.22", "pyarrow>=15", "pytest>=8"];
 
-/// What the tests of PyTorch, Keras, notebooks, types and engines need besides.
+/// More packages, for the tests of PyTorch, Keras, notebooks, types and engines.
 const FRAMEWORKS: [&str; 8] = [
     "daft>=0.6",
     "keras>=3.10",

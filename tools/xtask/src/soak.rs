@@ -72,7 +72,7 @@ const EVERYWHERE: [&str; 5] =
 const SIGNER: &str = "tools/model/src/sign.rs";
 const SECTIONS: &str = "tools/model/src/sections.rs";
 
-/// What the tests in Python need.
+/// The list of packages for the tests in Python.
 const PYTHON: &str = "tools/xtask/src/python.rs";
 
 /// The folders that a result depends on. A change elsewhere keeps it.
