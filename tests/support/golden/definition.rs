@@ -43,7 +43,7 @@ pub(super) fn definition<'a>(
     };
     let prefix = text("variable_prefix");
     let unused = names("unused_params")?;
-    let mut params = BTreeMap::new();
+    let mut params = HashMap::new();
     for name in names("param_names")? {
         let tensor = tensors.get(&name).ok_or_else(|| ImportError::MissingTensor { tensor: name.clone() })?;
         // Unused parameters may be named without the prefix that the case's variables share.

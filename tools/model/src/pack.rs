@@ -177,7 +177,7 @@ impl<'a> Slots<'a> {
     /// Assigns slots first fit, in execution order. It sorts the occupied slots for each value; a valid model has at
     /// most [`MAX_NODES`](canonical::MAX_NODES) values and its inputs.
     fn assign(architecture: &'a canonical::Architecture, unit: u32) -> Result<Self, PackError> {
-        let mut last_reader: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut last_reader: HashMap<&str, usize> = HashMap::new();
         for (index, node) in architecture.nodes.iter().enumerate() {
             last_reader.extend(node.inputs.iter().map(|input| (input.as_str(), index)));
         }

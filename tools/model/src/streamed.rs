@@ -2,7 +2,7 @@
 //! layer then keeps the rows that it reads, and computes only what is new. The outputs are those of the windows that
 //! end at each row, bit for bit, from the first whole window on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use tidegate::internals::cell::CellKind;
 
@@ -78,16 +78,16 @@ struct Rows {
 struct Stream {
     nodes: Vec<Node>,
     /// The values of the model over windows.
-    rows: BTreeMap<String, Rows>,
+    rows: HashMap<String, Rows>,
     /// For each window that is collected, the values that replace it; each of them is its newest row.
-    sources: BTreeMap<String, Vec<String>>,
+    sources: HashMap<String, Vec<String>>,
     /// Rows of a window.
     length: usize,
 }
 
 impl Stream {
     fn of(architecture: &Architecture, count: usize) -> Result<Architecture, StreamError> {
-        let mut stream = Self { nodes: Vec::new(), rows: BTreeMap::new(), sources: BTreeMap::new(), length: count };
+        let mut stream = Self { nodes: Vec::new(), rows: HashMap::new(), sources: HashMap::new(), length: count };
         let mut result = Architecture { nodes: Vec::new(), ..architecture.clone() };
         for input in &mut result.inputs {
             input.size /= count;

@@ -1,7 +1,7 @@
 //! Validation of the canonical model. After [`Canonical::validate`], every later stage may rely on its sizes, names and
 //! tensors. The properties of a cell are read from its [`CellSpec`], never repeated here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use tidegate::internals::{
     activation::Activation,
@@ -51,7 +51,7 @@ impl Canonical {
     fn check_node(
         &self,
         node: &Node,
-        values: &BTreeMap<&str, usize>,
+        values: &HashMap<&str, usize>,
         known: &mut BTreeSet<String>,
     ) -> Result<(), ModelError> {
         let refused = |reason: String| ModelError::Node { node: node.name.clone(), reason };
@@ -117,9 +117,9 @@ fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn check_inputs(inputs: &[Port]) -> Result<BTreeMap<&str, usize>, ModelError> {
+fn check_inputs(inputs: &[Port]) -> Result<HashMap<&str, usize>, ModelError> {
     check_count("inputs", inputs.len(), MAX_PORTS)?;
-    let mut values = BTreeMap::new();
+    let mut values = HashMap::new();
     for input in inputs {
         check_port(input).map_err(|reason| ModelError::Model(format!("input {:?}: {reason}", input.name)))?;
         let Port { name, from, .. } = input;
@@ -133,7 +133,7 @@ fn check_inputs(inputs: &[Port]) -> Result<BTreeMap<&str, usize>, ModelError> {
     Ok(values)
 }
 
-fn check_outputs(outputs: &[Port], values: &BTreeMap<&str, usize>) -> Result<(), ModelError> {
+fn check_outputs(outputs: &[Port], values: &HashMap<&str, usize>) -> Result<(), ModelError> {
     check_count("outputs", outputs.len(), MAX_PORTS)?;
     let mut names = BTreeSet::new();
     for output in outputs {
@@ -361,6 +361,8 @@ fn check_mfcc(mfcc: &Mfcc, input: &Port) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     /// A softmax after an MFCC front end.

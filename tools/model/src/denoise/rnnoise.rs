@@ -4,12 +4,15 @@
 //! 960 samples, 480 new → FFT → pitch, 42 features → network → pitch filter, gains → inverse FFT → overlap-add
 //! ```
 //!
-//! Features and pitch filter are those of the crate `nnnoiseless`, a port of RNNoise. Gains and synthesis are below.
-//! RNNoise does not step its network for a silent frame.
+//! Features and pitch filter are in `features`, gains and synthesis below. RNNoise does not step its network for a silent
+//! frame.
+
+mod features;
+mod pitch;
 
 use std::sync::Arc;
 
-use nnnoiseless::DenoiseFeatures;
+use features::{FEATURES, Features};
 use rustfft::algorithm::butterflies::{Butterfly5, Butterfly6, Butterfly32};
 use rustfft::algorithm::{MixedRadix, MixedRadixSmall};
 use rustfft::num_complex::Complex32;
@@ -24,12 +27,12 @@ pub const BANDS: usize = 22;
 /// Frequency bins of 50 Hz, for a frame and the one before it.
 const BINS: usize = FRAME + 1;
 /// The center bin of each band. Above the last one, 20 kHz, the output is zero.
-const MIDDLES: [usize; BANDS] =
+const CENTERS: [usize; BANDS] =
     [0, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 136, 160, 192, 240, 312, 400];
 /// Minimum ratio between the gains of consecutive frames.
 const DECAY: f32 = 0.6;
 /// Sizes of the input and of the outputs of the network.
-pub const PORTS: [(&[usize], &[usize]); 1] = [(&[42], &[BANDS, 1])];
+pub const PORTS: [(&[usize], &[usize]); 1] = [(&[FEATURES], &[BANDS, 1])];
 
 /// The network's output for a frame.
 #[derive(Clone, Copy, Debug)]
@@ -42,9 +45,8 @@ pub struct Heard {
 
 /// A stream of sound.
 pub struct Rnnoise {
-    features: Box<DenoiseFeatures>,
+    features: Box<Features>,
     gains: [f32; BANDS],
-    window: [f32; 2 * FRAME],
     /// The second half of the last synthesis window.
     tail: [f32; FRAME],
     inverse: Arc<dyn Fft<f32>>,
@@ -52,13 +54,7 @@ pub struct Rnnoise {
 
 impl Default for Rnnoise {
     fn default() -> Self {
-        Self {
-            features: Box::new(DenoiseFeatures::new()),
-            gains: [0.0; BANDS],
-            window: std::array::from_fn(window),
-            tail: [0.0; FRAME],
-            inverse: inverse(),
-        }
+        Self { features: Box::default(), gains: [0.0; BANDS], tail: [0.0; FRAME], inverse: fft(FftDirection::Inverse) }
     }
 }
 
@@ -70,28 +66,29 @@ impl Rnnoise {
     /// If the network cannot be stepped.
     pub fn push(&mut self, noisy: &[f32], clean: &mut [f32], step: Step<'_>) -> Result<Option<Heard>, HopError> {
         // RNNoise's samples have the range of 16-bit integers.
-        let frame: Vec<f32> = noisy.iter().map(|sample| sample * 32_768.0).collect();
-        self.features.shift_and_filter_input(&frame);
-        let is_silent = self.features.compute_frame_features();
+        let samples: Vec<f32> = noisy.iter().map(|sample| sample * 32_768.0).collect();
+        let mut frame = self.features.push(&samples);
         let mut heard = None;
-        if !is_silent {
+        if let Some(features) = &frame.features {
             let (mut gains, mut voice) = ([0.0; BANDS], [0.0]);
-            step(0, self.features.features(), &mut [&mut gains, &mut voice])?;
+            step(0, features, &mut [&mut gains, &mut voice])?;
             heard = Some(Heard { gains, voice: voice[0] });
-            self.features.pitch_filter(&gains);
+            frame.filter_pitch(&gains);
             for (last, gain) in self.gains.iter_mut().zip(gains) {
                 *last = gain.max(DECAY * *last);
             }
-            self.features.x *= gains_of_bins(&self.gains).as_slice();
+            for (bin, gain) in frame.bins.iter_mut().zip(of_bins(&self.gains)) {
+                *bin *= gain;
+            }
         }
-        // The spectrum of `nnnoiseless` is scaled by 1 / 480; this inverse transform of 960 bins is not scaled. The bins
-        // above the middle mirror those below, so the sound is real.
-        let bins = &self.features.x;
+        // The spectrum is divided by 480; this inverse transform of 960 bins is not scaled. The bins above the middle mirror
+        // those below, so the sound is real.
+        let bins = &frame.bins;
         let mirrored = bins[1..FRAME].iter().rev().map(Complex32::conj);
         let mut sound: Vec<Complex32> = bins.iter().copied().chain(mirrored).collect();
         self.inverse.process(&mut sound);
         let (first, second) = sound.split_at(FRAME);
-        let (rising, falling) = self.window.split_at(FRAME);
+        let (rising, falling) = self.features.window.split_at(FRAME);
         for (((y, tail), &x), w) in clean.iter_mut().zip(&self.tail).zip(first).zip(rising) {
             *y = (x.re / 2.0 * w + tail) / 32_768.0;
         }
@@ -102,24 +99,16 @@ impl Rnnoise {
     }
 }
 
-/// The inverse FFT of 960 = 32 · 5 · 6 values. With a planner, this crate would contain all algorithms of `rustfft`.
-fn inverse() -> Arc<dyn Fft<f32>> {
-    let to_sound = FftDirection::Inverse;
-    let of_30 = MixedRadixSmall::new(Arc::new(Butterfly5::new(to_sound)), Arc::new(Butterfly6::new(to_sound)));
-    Arc::new(MixedRadix::new(Arc::new(Butterfly32::new(to_sound)), Arc::new(of_30)))
-}
-
-/// The Vorbis window over two frames. The squares of overlapping windows add up to 1.
-fn window(at: usize) -> f32 {
-    use std::f64::consts::FRAC_PI_2;
-    let rise = (FRAC_PI_2 * (at.min(2 * FRAME - 1 - at) as f64 + 0.5) / FRAME as f64).sin();
-    (FRAC_PI_2 * rise * rise).sin() as f32
+/// The FFT of 960 = 32 · 5 · 6 values. With a planner, this crate would contain all algorithms of `rustfft`.
+fn fft(direction: FftDirection) -> Arc<dyn Fft<f32>> {
+    let of_30 = MixedRadixSmall::new(Arc::new(Butterfly5::new(direction)), Arc::new(Butterfly6::new(direction)));
+    Arc::new(MixedRadix::new(Arc::new(Butterfly32::new(direction)), Arc::new(of_30)))
 }
 
 /// Interpolates linearly between the centers of bands.
-fn gains_of_bins(bands: &[f32; BANDS]) -> [f32; BINS] {
+fn of_bins(bands: &[f32; BANDS]) -> [f32; BINS] {
     let mut bins = [0.0; BINS];
-    for (&[from, to], &[low, high]) in MIDDLES.array_windows().zip(bands.array_windows()) {
+    for (&[from, to], &[low, high]) in CENTERS.array_windows().zip(bands.array_windows()) {
         let width = (to - from) as f32;
         for (bin, j) in bins[from..to].iter_mut().zip(0_u16..) {
             let share = f32::from(j) / width;

@@ -1,6 +1,6 @@
 //! Builds a network from a description, layer by layer, with the conversions of each layer's family.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use tidegate::internals::cell::CellKind;
 
@@ -30,7 +30,7 @@ impl Builder<'_> {
     fn build(&self, source: &str) -> Result<Canonical> {
         let mut network = Network::new();
         network.limit(Budget::of_network(self.tensors.values().map(|tensor| tensor.data.len()).sum()));
-        let mut values: BTreeMap<&str, Signal> = BTreeMap::new();
+        let mut values: HashMap<&str, Signal> = HashMap::new();
         unsupported_if(self.whole && self.inputs.len() > 1, "a network that looks at windows of several inputs")?;
         for input in self.inputs {
             values.insert(&input.name, self.input(&mut network, input));
@@ -104,7 +104,7 @@ impl Builder<'_> {
     fn layer(&self, network: &mut Network, layer: &LayerDescription, inputs: &[Signal], pace: usize) -> Result<Signal> {
         let prefix = layer.prefix();
         let params = self.tensors.iter().zip(self.owners).filter(|(_, owner)| **owner == Some(Owner::Prefix(prefix)));
-        let mut params: BTreeMap<String, &Tensor> =
+        let mut params: HashMap<String, &Tensor> =
             params.filter_map(|((name, tensor), _)| Some((within(prefix, name)?.to_owned(), tensor))).collect();
         for (name, named) in &layer.tensors {
             let missing =

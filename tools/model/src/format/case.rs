@@ -28,7 +28,7 @@
 
 mod arguments;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value};
 
@@ -47,7 +47,7 @@ pub struct Definition<'a> {
     /// Arguments of its constructor, by name.
     pub args: Map<String, Value>,
     /// Parameters by their names within the class.
-    pub params: BTreeMap<String, &'a Tensor>,
+    pub params: HashMap<String, &'a Tensor>,
     /// Dimensions of the input at one step, if known.
     pub input_shape: Option<Vec<usize>>,
     /// Sizes that are known in addition to the arguments: `T` is the number of steps of a sequence.
@@ -83,7 +83,7 @@ pub(crate) struct Case<'a> {
     args: Map<String, Value>,
     /// Arguments whose value is None.
     nulls: BTreeSet<String>,
-    params: BTreeMap<String, &'a Tensor>,
+    params: HashMap<String, &'a Tensor>,
     sizes: Map<String, Value>,
     input_shape: Option<Vec<usize>>,
 }
@@ -159,8 +159,8 @@ impl<'a> Case<'a> {
 
     /// The first path segment of a parameter that starts with this text.
     pub fn segment(&self, begins: &str) -> Option<String> {
-        let mut segments = self.params.keys().flat_map(|path| path.split('/'));
-        segments.find(|segment| segment.starts_with(begins)).map(str::to_owned)
+        let segment = |path: &String| path.split('/').find(|segment| segment.starts_with(begins)).map(str::to_owned);
+        self.params.keys().filter(|path| segment(path).is_some()).min().and_then(segment)
     }
 
     /// Like [`Case::tensor`], with its name.
@@ -199,11 +199,11 @@ impl<'a> Case<'a> {
             scope.iter().try_fold(0, |_, part| segments.find(|(_, segment)| segment == part).map(|(at, _)| at + 1))
         };
         let nearest = self.params.keys().filter_map(|path| depth(path)).min();
-        let params = self
-            .params
-            .extract_if(.., |path, _| nearest.is_some() && depth(path) == nearest)
-            .map(|(path, tensor)| (path.split('/').skip(nearest.unwrap_or(0)).collect::<Vec<_>>().join("/"), tensor))
-            .collect();
+        // Sorted, because the last of several paths with the same rest counts.
+        let own: BTreeSet<String> =
+            self.params.keys().filter(|path| nearest.is_some() && depth(path) == nearest).cloned().collect();
+        let rest = |path: &str| path.split('/').skip(nearest.unwrap_or(0)).collect::<Vec<_>>().join("/");
+        let params = own.iter().filter_map(|path| Some((rest(path), self.params.remove(path)?))).collect();
         let outer = Definition {
             params,
             notes: self.notes.clone(),
@@ -271,7 +271,7 @@ impl<'a> Case<'a> {
             let reason = format!("unknown argument {} = {value}", name.escape_debug());
             return Err(ImportError::Unsupported(reason));
         }
-        let left = self.params.keys().next();
+        let left = self.params.keys().min();
         left.map_or(Ok(()), |name| Err(ImportError::Unsupported(format!("tensor {name:?} of {}", self.cls))))
     }
 

@@ -1,6 +1,6 @@
 //! The fields of a JSON file of RTNeural, GuitarML or Neural Amp Modeler, before it is known which of them wrote it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -15,7 +15,7 @@ const LISTED: usize = 4;
 
 /// The names of a file's fields.
 #[derive(Deserialize)]
-pub(super) struct Fields(BTreeMap<String, IgnoredAny>);
+pub(super) struct Fields(HashMap<String, IgnoredAny>);
 
 impl Fields {
     pub fn has(&self, name: &str) -> bool {
@@ -24,13 +24,15 @@ impl Fields {
 
     /// The first names, for an error.
     pub fn list(&self) -> String {
-        let names: Vec<String> = self.0.keys().take(LISTED).map(|name| format!("{:?}", one_line(name))).collect();
+        let names: BTreeSet<&str> = self.0.keys().map(String::as_str).collect();
+        let names: Vec<String> = names.into_iter().take(LISTED).map(|name| format!("{:?}", one_line(name))).collect();
         names.join(", ") + if self.0.len() > LISTED { ", and more" } else { "" }
     }
 
     /// Refuses fields that are neither `read` nor remarks.
     pub fn only(&self, read: &[&str], beside: &str) -> Result<()> {
-        match self.0.keys().find(|field| !read.contains(&field.as_str()) && !REMARKS.contains(&field.as_str())) {
+        let other = |field: &&String| !read.contains(&field.as_str()) && !REMARKS.contains(&field.as_str());
+        match self.0.keys().filter(other).min() {
             Some(other) => Err(ImportError::Unsupported(format!("field {:?} beside {beside}", one_line(other)))),
             None => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! GuitarML's JSON: the settings and the state dict of a recurrent network that PyTorch has trained, `SimpleRNN` of
 //! Alec Wright's CoreAudioML.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
@@ -15,7 +15,7 @@ use crate::{data::one_line, error::Result};
 #[derive(Deserialize)]
 struct File {
     model_data: Settings,
-    state_dict: BTreeMap<String, Array>,
+    state_dict: HashMap<String, Array>,
 }
 
 /// The network is `lin(rec(x))`, plus the first `skip` features of x.

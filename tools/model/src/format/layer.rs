@@ -1,13 +1,14 @@
 //! Layers in canonical form, before they have a place in a model: the result of every importer's cell conversion.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use tidegate::internals::activation::{Activation, sigmoid};
 use tidegate::internals::cell::CellKind;
 
 use crate::canonical::{Node, Tensor, Unroll};
 
-/// A node without a name. Options, parameters, activations and tensors have the names of the cell's spec.
+/// A node without a name. Options, parameters, activations and tensors have the names of the cell's spec. Nothing depends
+/// on the order of the maps: a [`Node`] and a model have sorted ones.
 #[derive(Clone, Debug)]
 pub struct Layer {
     /// Cell kind.
@@ -21,15 +22,15 @@ pub struct Layer {
     /// Enabled options.
     pub options: Vec<&'static str>,
     /// Parameters.
-    pub params: BTreeMap<&'static str, f32>,
+    pub params: HashMap<&'static str, f32>,
     /// Activations that may differ from the spec's defaults.
-    pub activations: BTreeMap<&'static str, Activation>,
+    pub activations: HashMap<&'static str, Activation>,
     /// Whole numbers.
-    pub extents: BTreeMap<&'static str, usize>,
+    pub extents: HashMap<&'static str, usize>,
     /// Unrolling, if it runs once for each row of a window.
     pub unroll: Option<Unroll>,
     /// Weights in canonical shape and gate order.
-    pub tensors: BTreeMap<&'static str, Tensor>,
+    pub tensors: HashMap<&'static str, Tensor>,
     /// Locations of its states in a golden case.
     pub states: Vec<(&'static str, At)>,
     /// Outputs of a golden case that are its states after each step.
@@ -128,11 +129,11 @@ impl Layer {
             hidden_size,
             output_size: hidden_size,
             options: Vec::new(),
-            params: BTreeMap::new(),
-            activations: BTreeMap::new(),
-            extents: BTreeMap::new(),
+            params: HashMap::new(),
+            activations: HashMap::new(),
+            extents: HashMap::new(),
             unroll: None,
-            tensors: BTreeMap::new(),
+            tensors: HashMap::new(),
             states: Vec::new(),
             traces: Vec::new(),
         }

@@ -315,7 +315,7 @@ impl Network {
             let of = format!("{} inputs where the layer has {} ({})", inputs.len(), names.len(), names.join(", "));
             return Err(ImportError::Unsupported(of));
         }
-        let mut known: BTreeMap<String, Source> = BTreeMap::new();
+        let mut known: HashMap<String, Source> = HashMap::new();
         for (port, &source) in part.inputs.iter().zip(inputs) {
             let (size, found) = (port.size, source.size);
             unsupported_if(size != found, format_args!("an input of {found} features where the layer takes {size}"))?;

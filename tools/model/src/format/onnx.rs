@@ -38,7 +38,7 @@ mod transposed;
 mod value;
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
 use self::graph::{GraphInput, Output, Session, Setup, Stop, is_whole};
@@ -306,7 +306,9 @@ impl Reader<'_> {
     fn timed(&self, learnt: &Learnt) -> Result<Vec<(&ValueInfo, Option<usize>)>> {
         let inputs: Vec<&ValueInfo> = self.variable(learnt).collect();
         let timed = learnt.roles.iter().filter(|(_, role)| **role == Role::Time);
-        timed.map(|(&(input, axis), _)| Ok((inputs[input], self.said(inputs[input])?.1[axis]))).collect()
+        let mut timed: Vec<Axis> = timed.map(|(axis, _)| *axis).collect();
+        timed.sort_unstable();
+        timed.into_iter().map(|(input, axis)| Ok((inputs[input], self.said(inputs[input])?.1[axis]))).collect()
     }
 
     /// The option that gives the first open number of steps.
@@ -351,7 +353,7 @@ impl Reader<'_> {
         let mut before = None;
         'reading: for _ in 0..MOST_TIMES {
             let variable: Vec<&ValueInfo> = self.variable(learnt).collect();
-            let mut bound = BTreeMap::new();
+            let mut bound = HashMap::new();
             for (_, input) in self.inputs() {
                 let given = &self.options.onnx;
                 let offered = || given.offered.get(&input.name).filter(|_| learnt.constants.contains(&input.name));
@@ -495,8 +497,9 @@ impl Reader<'_> {
                     notes.push(format!("dimension 0 of input {:?} is open: assumed to be 1", input.name));
                 }
             }
-            for (input, delays) in &learnt.delays {
-                let [input, output] = [input, &delays.output].map(|name| one_line(name));
+            let delayed: BTreeSet<&str> = learnt.delays.keys().map(String::as_str).collect();
+            for input in delayed {
+                let [input, output] = [input, &learnt.delays[input].output].map(one_line);
                 notes.push(format!("{input:?} and {output:?} are a state that the network keeps, from zero on"));
             }
             return self.built(session, &outputs, ends, &pairs, notes);

@@ -1,6 +1,6 @@
 //! Ranges that a training learns batch by batch, in place of a calibration.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView, serialize};
 use tidegate::{Layout, Numeric};
@@ -111,23 +111,24 @@ impl Learnt {
     /// The bytes of a safetensors file: for each value its range and the peaks of its elements, and their distributions; for
     /// each tensor of rows the index of the finer part, and the scale and the shift of each row.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut tensors: BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)> = BTreeMap::new();
+        // `serialize` sorts them.
+        let mut tensors: Vec<(String, Dtype, Vec<usize>, Vec<u8>)> = Vec::new();
         for name in self.ranges.names() {
             let elements = self.ranges.elements(name);
             let peaks = elements.map_or(&[][..], |elements| &elements.peaks);
             let range: Vec<u8> =
                 [self.ranges.of(name)].iter().chain(peaks).flat_map(|value| value.to_le_bytes()).collect();
-            tensors.insert(format!("{RANGE}{name}"), (Dtype::F32, vec![range.len() / 4], range));
+            tensors.push((format!("{RANGE}{name}"), Dtype::F32, vec![range.len() / 4], range));
             let octaves = elements.into_iter().flat_map(|elements| &elements.distributions);
             let octaves: Vec<u8> = octaves.flat_map(Element::numbers).flat_map(f64::to_le_bytes).collect();
-            tensors.insert(format!("{OCTAVES}{name}"), (Dtype::F64, vec![octaves.len() / 8], octaves));
+            tensors.push((format!("{OCTAVES}{name}"), Dtype::F64, vec![octaves.len() / 8], octaves));
         }
         for (name, RowScales { first, scales }) in self.ranges.all_row_scales() {
             let numbers = [*first as f64].into_iter().chain(scales.as_flattened().iter().copied());
             let bytes: Vec<u8> = numbers.flat_map(f64::to_le_bytes).collect();
-            tensors.insert(format!("{ROWS}{name}"), (Dtype::F64, vec![bytes.len() / 8], bytes));
+            tensors.push((format!("{ROWS}{name}"), Dtype::F64, vec![bytes.len() / 8], bytes));
         }
-        let views = tensors.iter().map(|(name, (dtype, shape, bytes))| {
+        let views = tensors.iter().map(|(name, dtype, shape, bytes)| {
             (name, TensorView::new(*dtype, shape.clone(), bytes).expect("the shape is that of the bytes"))
         });
         let numeric = HashMap::from([(NUMERIC.to_owned(), self.numeric.name().to_owned())]);
@@ -306,9 +307,9 @@ mod tests {
         let (before, mut after) = (model(7), model(7));
         let mut learnt = Learnt::new(Numeric::I4x16);
         let rows = numbers(3, 60);
-        let mut scales = |model: &Canonical| -> Vec<RowScales> {
+        let mut scales = |model: &Canonical| -> HashMap<String, RowScales> {
             learnt.learn(model, [[rows.as_slice()].as_slice()]).unwrap();
-            learnt.ranges().all_row_scales().map(|(_, scales)| scales.clone()).collect()
+            learnt.ranges().all_row_scales().map(|(name, scales)| (name.to_owned(), scales.clone())).collect()
         };
         let first = scales(&before);
         let weights = &mut after.tensors.get_mut("gru.recurrent_weights").unwrap().data;

@@ -2,7 +2,7 @@
 //! and the rest may be much smaller. A copy of the node therefore runs beside the model, from the same state, with
 //! gates that pass the whole candidate and nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use tidegate::internals::cell::{Alone, Candidate, CellKind, CellSpec};
 use tidegate::{ImageError, Model, Numeric, State, StepError};
@@ -44,7 +44,7 @@ impl<'m> Probe<'m> {
 pub struct Probing<'p> {
     each: Vec<One<'p>>,
     /// Current values of the probes' inputs.
-    values: BTreeMap<&'p str, Vec<f32>>,
+    values: HashMap<&'p str, Vec<f32>>,
 }
 
 /// A probe over one sequence.
@@ -99,7 +99,7 @@ impl<'p> Probing<'p> {
 impl One<'_> {
     fn step(
         &mut self,
-        values: &BTreeMap<&str, Vec<f32>>,
+        values: &HashMap<&str, Vec<f32>>,
         given: &[f32],
         mut see: impl FnMut(&str, &[f32]),
     ) -> Result<(), StepError> {

@@ -1,6 +1,6 @@
 //! The ranges of a model's values, and the distributions of their elements.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::covariance::Covariance;
@@ -12,15 +12,15 @@ use super::draw::Draw;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ranges {
     ranges: BTreeMap<String, f32>,
-    elements: Arc<BTreeMap<String, Elements>>,
-    covariances: Arc<BTreeMap<String, Covariance>>,
+    elements: Arc<HashMap<String, Elements>>,
+    covariances: Arc<HashMap<String, Covariance>>,
     wide: BTreeSet<String>,
     unit_scales: BTreeSet<String>,
     fine_sums: BTreeSet<String>,
     grids: BTreeMap<String, f32>,
-    draws: BTreeMap<String, Vec<u32>>,
+    draws: HashMap<String, Vec<u32>>,
     is_nearest: bool,
-    row_scales: Arc<BTreeMap<String, RowScales>>,
+    row_scales: Arc<HashMap<String, RowScales>>,
 }
 
 /// The scales of the rows of a tensor, as an earlier quantization of other weights chose them.
@@ -59,7 +59,7 @@ impl Ranges {
     }
 
     /// These ranges with the covariances of the values that nodes multiply.
-    pub(super) fn with_covariances(self, covariances: BTreeMap<String, Covariance>) -> Self {
+    pub(super) fn with_covariances(self, covariances: HashMap<String, Covariance>) -> Self {
         Self { covariances: Arc::new(covariances), ..self }
     }
 
@@ -153,12 +153,12 @@ impl Ranges {
         self.row_scales.get(tensor)
     }
 
-    /// All fixed scales.
+    /// All fixed scales, in any order.
     pub(super) fn all_row_scales(&self) -> impl Iterator<Item = (&str, &RowScales)> {
         self.row_scales.iter().map(|(tensor, scales)| (tensor.as_str(), scales))
     }
 
-    /// The elements of every value and state that was observed.
+    /// The elements of every value and state that was observed, in any order.
     pub(super) fn all_elements(&self) -> impl Iterator<Item = (&str, &Elements)> {
         self.elements.iter().map(|(name, elements)| (name.as_str(), elements))
     }

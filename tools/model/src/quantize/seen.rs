@@ -1,7 +1,7 @@
 //! Observed values of a running model: a histogram of the magnitudes of each value, and the range that a rule derives
 //! from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::str::FromStr;
 
@@ -87,7 +87,7 @@ pub struct RangeRules {
     /// Default rule.
     pub usual: RangeRule,
     /// Rules of single values and states, by name.
-    pub named: BTreeMap<String, RangeRule>,
+    pub named: HashMap<String, RangeRule>,
 }
 
 impl RangeRules {
@@ -176,9 +176,9 @@ impl Magnitudes {
 /// The observed magnitudes of every value and state, by `<value>` or `<node>.<state>`.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    values: BTreeMap<String, Magnitudes>,
+    values: HashMap<String, Magnitudes>,
     /// The covariance of each node's input and previous output, if the node multiplies them.
-    covariances: BTreeMap<String, Covariance>,
+    covariances: HashMap<String, Covariance>,
     /// Names of the candidates that are not visible in any value.
     candidates: Vec<String>,
 }
@@ -229,9 +229,9 @@ impl Seen {
         }
     }
 
-    /// The names of all values and states.
+    /// The names of all values and states, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.values.keys().map(String::as_str)
+        self.values.keys().map(String::as_str).collect::<BTreeSet<_>>().into_iter()
     }
 
     /// The greatest magnitude of a value or state; 0 if unknown.
@@ -300,7 +300,7 @@ impl Seen {
             .flat_map(|(node, of)| node.spec().states.iter().map(|part| (of.name.as_str(), part.name)))
             .map(|(node, part)| (format!("{node}.{part}"), node, part))
             .collect();
-        let mut values: BTreeMap<&str, Vec<f32>> = BTreeMap::new();
+        let mut values: HashMap<&str, Vec<f32>> = HashMap::new();
         for step in 0..steps {
             // A state that is reset for each window needs only the range of one window.
             if let Schedule::Windows { frames, .. } = architecture.schedule

@@ -3,7 +3,7 @@
 //! (tensorflow/core/protobuf/tensor_bundle.proto). A partitioned variable has no values of its own but a list of
 //! slices, each under a key of its own.
 
-use std::collections::{BTreeMap, btree_map};
+use std::collections::{BTreeMap, HashMap, hash_map};
 use std::fmt::Arguments;
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -76,7 +76,8 @@ struct Extent {
 pub struct Bundle {
     /// Number of files that hold the values.
     pub shards: u32,
-    entries: BTreeMap<String, Entry>,
+    /// Entries of the variables by name, which is valid UTF-8.
+    entries: BTreeMap<Vec<u8>, Entry>,
     /// Entries of the slices by key; every key begins with a zero byte.
     slices: BTreeMap<Vec<u8>, Entry>,
 }
@@ -108,7 +109,7 @@ impl Bundle {
             let entry = Entry::new(&name, proto)?;
             if key[0] == 0 {
                 bundle.slices.insert(key.to_vec(), entry);
-            } else if bundle.entries.insert(name.clone().into_owned(), entry).is_some() {
+            } else if bundle.entries.insert(name.as_bytes().to_vec(), entry).is_some() {
                 // Names that differ only in bytes that are not valid UTF-8 collide.
                 return malformed(format!("it has two variables {name:?}"));
             }
@@ -130,19 +131,24 @@ impl Bundle {
         }
     }
 
+    /// The variables, by name.
+    fn variables(&self) -> impl Iterator<Item = (&str, &Entry)> {
+        self.entries.iter().map(|(name, entry)| (str::from_utf8(name).unwrap_or_default(), entry))
+    }
+
     /// Names of the partitioned variables.
     pub fn partitioned(&self) -> impl Iterator<Item = &str> {
-        self.entries.iter().filter(|(_, entry)| entry.slices.len() > 1).map(|(name, _)| name.as_str())
+        self.variables().filter(|(_, entry)| entry.slices.len() > 1).map(|(name, _)| name)
     }
 
     /// Names of all variables.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.entries.keys().map(String::as_str)
+        self.variables().map(|(name, _)| name)
     }
 
     /// Variables whose type weights cannot have, each with the name of its type.
     pub fn skipped(&self) -> impl Iterator<Item = (&str, &'static str)> {
-        self.entries.iter().filter_map(|(name, entry)| Some((name.as_str(), float_bytes(entry.dtype).err()?)))
+        self.variables().filter_map(|(name, entry)| Some((name, float_bytes(entry.dtype).err()?)))
     }
 
     /// Reads the values of every float variable that `wanted` accepts. `open` opens a shard and is called at most once
@@ -157,7 +163,7 @@ impl Bundle {
     ) -> Result<Values> {
         // All parts of all wanted variables, sorted below by their position in the shards.
         let mut parts: Vec<(&str, &Entry, Option<&[Extent]>)> = Vec::new();
-        let floats = self.entries.iter().filter(|(name, entry)| float_bytes(entry.dtype).is_ok() && wanted(name));
+        let floats = self.variables().filter(|(name, entry)| float_bytes(entry.dtype).is_ok() && wanted(name));
         for (name, entry) in floats {
             if entry.slices.is_empty() {
                 parts.push((name, entry, None));
@@ -185,7 +191,10 @@ impl Bundle {
         let mut tensors = BTreeMap::new();
         let mut rounded = Vec::new();
         for (name, part, slice) in parts {
-            let (Some(file), Some(whole)) = (shards.get_mut(&part.shard), self.entries.get(name)) else { continue };
+            let (Some((file, _)), Some(whole)) = (shards.get_mut(&part.shard), self.entries.get(name.as_bytes()))
+            else {
+                continue;
+            };
             let (values, lost) = part.values(name, file)?;
             if lost > 0 {
                 rounded.push((name.to_owned(), lost, values.len()));
@@ -203,27 +212,27 @@ impl Bundle {
         Ok(Values { tensors, rounded })
     }
 
-    /// Opens the shards and checks that they contain every entry of the index, wanted or not.
-    fn opened<R: Read + Seek>(&self, mut open: impl FnMut(u32) -> Result<R>) -> Result<BTreeMap<u32, R>> {
-        let mut shards: BTreeMap<u32, (R, u64)> = BTreeMap::new();
-        let slices = self.slices.iter().map(|(key, entry)| (String::from_utf8_lossy(key), entry));
-        let entries = self.entries.iter().map(|(name, entry)| (name.into(), entry));
-        for (name, entry) in entries.chain(slices).filter(|(_, entry)| entry.slices.is_empty()) {
+    /// Opens the shards, each with its length, and checks that they contain every entry of the index, wanted or not.
+    fn opened<R: Read + Seek>(&self, mut open: impl FnMut(u32) -> Result<R>) -> Result<HashMap<u32, (R, u64)>> {
+        let mut shards: HashMap<u32, (R, u64)> = HashMap::new();
+        let all = self.entries.iter().chain(&self.slices);
+        for (key, entry) in all.filter(|(_, entry)| entry.slices.is_empty()) {
             let &Entry { shard, offset, size, .. } = entry;
             let len = match shards.entry(shard) {
-                btree_map::Entry::Occupied(open) => open.get().1,
-                btree_map::Entry::Vacant(place) => {
+                hash_map::Entry::Occupied(open) => open.get().1,
+                hash_map::Entry::Vacant(place) => {
                     let mut file = open(shard)?;
                     let len = file.seek(SeekFrom::End(0))?;
                     place.insert((file, len)).1
                 }
             };
             if offset.checked_add(size).is_none_or(|end| end > len) {
+                let name = String::from_utf8_lossy(key);
                 let place = format!("{size} bytes at byte {offset} of shard {shard}, which has {len}");
                 return malformed(format!("{name:?} has {place}: that .data file is cut off"));
             }
         }
-        Ok(shards.into_iter().map(|(shard, (file, _))| (shard, file)).collect())
+        Ok(shards)
     }
 }
 

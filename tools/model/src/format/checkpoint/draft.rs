@@ -1,7 +1,7 @@
 //! Drafts a description for a checkpoint whose variable names do not determine its architecture. The layers are derived
 //! from the variables and listed in the order that most networks have. The user corrects the draft.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 
@@ -84,8 +84,8 @@ impl Module {
 
 /// The layers to which the variables `names` belong, in their usual order.
 pub(super) fn modules(tensors: &BTreeMap<String, Tensor>, names: &BTreeSet<&str>) -> Vec<Module> {
-    let mut cells: BTreeMap<&str, Module> = BTreeMap::new();
-    let mut scopes: BTreeMap<&str, BTreeMap<&str, &Tensor>> = BTreeMap::new();
+    let mut cells: HashMap<&str, Module> = HashMap::new();
+    let mut scopes: HashMap<&str, HashMap<&str, &Tensor>> = HashMap::new();
     for &name in names {
         let Some(tensor) = tensors.get(name) else { continue };
         match CELLS.iter().find_map(|(scope, class)| Some((cell_path(name, scope)?, *class))) {
@@ -97,8 +97,12 @@ pub(super) fn modules(tensors: &BTreeMap<String, Tensor>, names: &BTreeSet<&str>
         }
     }
     // A scope without a kernel is not a known cell.
-    let mut all: Vec<Module> = cells.into_values().filter(|module| module.kernel.is_some()).collect();
-    for (scope, variables) in scopes {
+    let order: BTreeSet<&str> = cells.keys().copied().collect();
+    let cells = order.into_iter().filter_map(|prefix| cells.remove(prefix));
+    let mut all: Vec<Module> = cells.filter(|module| module.kernel.is_some()).collect();
+    let order: BTreeSet<&str> = scopes.keys().copied().collect();
+    for scope in order {
+        let variables = scopes.remove(scope).unwrap_or_default();
         match plain(scope, &variables) {
             Some(module) => all.push(module),
             None => all.extend(loose(scope, variables)),
@@ -122,7 +126,7 @@ pub(super) fn modules(tensors: &BTreeMap<String, Tensor>, names: &BTreeSet<&str>
 }
 
 /// Adds a variable of the cell with scope `own`.
-fn cell<'a>(cells: &mut BTreeMap<&'a str, Module>, name: &str, own: &'a str, class: &str, tensor: &Tensor) {
+fn cell<'a>(cells: &mut HashMap<&'a str, Module>, name: &str, own: &'a str, class: &str, tensor: &Tensor) {
     // The cells of both directions form one layer.
     let side = [("bidirectional_rnn/fw/", "cell_fw"), ("bidirectional_rnn/bw/", "cell_bw")]
         .into_iter()
@@ -149,7 +153,7 @@ fn cell<'a>(cells: &mut BTreeMap<&'a str, Module>, name: &str, own: &'a str, cla
 }
 
 /// The layer whose variables are named as in `tf.layers` or `tf.contrib.layers`.
-fn plain(scope: &str, variables: &BTreeMap<&str, &Tensor>) -> Option<Module> {
+fn plain(scope: &str, variables: &HashMap<&str, &Tensor>) -> Option<Module> {
     let shape = |names: &[&str]| names.iter().find_map(|name| Some(variables.get(name)?.shape.as_slice()));
     let has = |name: &str| variables.contains_key(name);
     let bias = has("bias") || has("biases");
@@ -201,11 +205,12 @@ fn plain(scope: &str, variables: &BTreeMap<&str, &Tensor>) -> Option<Module> {
 }
 
 /// Layers made of variables with custom names: each matrix, with the vector that fits it best as its bias.
-fn loose(scope: &str, mut variables: BTreeMap<&str, &Tensor>) -> Vec<Module> {
+fn loose(scope: &str, mut variables: HashMap<&str, &Tensor>) -> Vec<Module> {
     let path = |name: &str| if scope.is_empty() { name.to_owned() } else { format!("{scope}/{name}") };
     let mut modules = Vec::new();
-    for (name, tensor) in variables.clone() {
-        let [rows, cols] = *tensor.shape else { continue };
+    let names: BTreeSet<&str> = variables.keys().copied().collect();
+    for &name in &names {
+        let Some(&[rows, cols]) = variables.get(name).map(|tensor| tensor.shape.as_slice()) else { continue };
         if name.to_lowercase().contains("embed") {
             let mut module = Module::new("embedding_lookup", &path(name), Place::Embedding);
             module.layer.tensors.insert("params".to_owned(), path(name));
@@ -215,7 +220,7 @@ fn loose(scope: &str, mut variables: BTreeMap<&str, &Tensor>) -> Vec<Module> {
         }
         let fits = |bias: &str| variables.get(bias).is_some_and(|tensor| tensor.shape == [cols]);
         let named = PAIRS.iter().map(|(weights, bias)| name.replacen(weights, bias, 1)).find(|bias| fits(bias));
-        let bias = named.or_else(|| variables.keys().find(|bias| fits(bias)).map(|bias| (*bias).to_owned()));
+        let bias = named.or_else(|| names.iter().find(|bias| fits(bias)).map(|bias| (*bias).to_owned()));
         let mut module = Module::new("Dense", &path(name), Place::Dense);
         module.layer.tensors.insert("kernel".to_owned(), path(name));
         match bias {

@@ -8,7 +8,7 @@ mod names;
 pub mod proto;
 pub mod table;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek};
@@ -119,11 +119,9 @@ pub fn import_parts<R: Read + Seek>(
 ) -> Result<Imported> {
     let bundle = Bundle::read(index)?;
     let values = bundle.tensors(|name| !names::is_slot(name), |shard| open(shard, bundle.shards))?;
-    let mut skipped: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (name, dtype) in bundle.skipped() {
-        skipped.entry(dtype).or_default().push(name);
-    }
-    let skipped = skipped.iter().map(|(dtype, names)| format!("not used: {} ({dtype})", listed(names)));
+    let dtypes: BTreeSet<&str> = bundle.skipped().map(|(_, dtype)| dtype).collect();
+    let of = |dtype: &str| bundle.skipped().filter(|(_, of)| *of == dtype).map(|(name, _)| name).collect::<Vec<_>>();
+    let skipped = dtypes.into_iter().map(|dtype| format!("not used: {} ({dtype})", listed(&of(dtype))));
     let mut notes: Vec<String> = skipped.collect();
     let slots: Vec<&str> = bundle.names().filter(|name| names::is_slot(name)).collect();
     if !slots.is_empty() {

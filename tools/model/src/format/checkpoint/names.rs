@@ -92,19 +92,21 @@ fn parse(name: &str) -> Option<(&str, bool, &'static str, usize)> {
 /// # Errors
 /// If the names do not determine it; the error contains a draft of a description.
 pub(super) fn found(tensors: &BTreeMap<String, Tensor>) -> Result<Found> {
-    let mut stacks: BTreeMap<(&str, bool, &'static str), usize> = BTreeMap::new();
+    // Sorted by scope, direction and cell.
+    let mut stacks: Vec<Stack<'_>> = Vec::new();
     let mut rest = BTreeSet::new();
     for name in tensors.keys() {
         match parse(name) {
             Some((scope, bidirectional, cell, layer)) => {
-                let layers = stacks.entry((scope, bidirectional, cell)).or_default();
-                *layers = (*layers).max(layer.saturating_add(1));
+                let (key, layers) = ((scope, bidirectional, cell), layer.saturating_add(1));
+                match stacks.binary_search_by_key(&key, |of| (of.scope, of.bidirectional, of.cell)) {
+                    Ok(at) => stacks[at].layers = stacks[at].layers.max(layers),
+                    Err(at) => stacks.insert(at, Stack { scope, bidirectional, cell, layers }),
+                }
             }
             None => drop(rest.insert(name.as_str())),
         }
     }
-    let stack = |((scope, bidirectional, cell), layers)| Stack { scope, bidirectional, cell, layers };
-    let stacks: Vec<Stack<'_>> = stacks.into_iter().map(stack).collect();
     let modules = draft::modules(tensors, &rest);
     let sizes = stacks.first().and_then(|stack| stack.sizes(tensors));
     let reason = match (stacks.as_slice(), sizes, modules.as_slice()) {

@@ -2,7 +2,7 @@
 //! `config.json` in a `.keras` file. The generations of Keras differ in names and in the notation of a layer's inputs.
 //! The layers of a nested model become layers of the outer model, with names such as `features/dense`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value as Json;
 
@@ -24,7 +24,7 @@ const MAX_ARGUMENTS: usize = 1 << 18;
 const MAX_NAME: usize = 1024;
 
 pub(super) fn describe(json: &Json, generation: Generation) -> Result<Description> {
-    let (inputs, layers, names, calls) = (Vec::new(), Vec::new(), BTreeSet::new(), BTreeMap::new());
+    let (inputs, layers, names, calls) = (Vec::new(), Vec::new(), BTreeSet::new(), HashMap::new());
     let mut writer = Writer { generation, inputs, layers, names, calls, count: 0, parts: 0, values: 0 };
     let class = json.get("class_name").and_then(Json::as_str).unwrap_or_default();
     let Some(config) = json.get("config") else { return wrong("its architecture has no class or no arguments") };
@@ -43,7 +43,7 @@ struct Writer {
     layers: Vec<LayerDescription>,
     names: BTreeSet<String>,
     /// Number of earlier calls of each layer.
-    calls: BTreeMap<String, usize>,
+    calls: HashMap<String, usize>,
     /// Number of calls of layers and models.
     count: usize,
     /// Number of parts of the called models.
@@ -105,7 +105,7 @@ impl Writer {
         let many = inputs.len() > MAX_LAYERS || outputs.len() > MAX_LAYERS;
         limit_if(many, MAX_LAYERS, "inputs or outputs")?;
         // Names of the values that the layers of this model read.
-        let mut values: BTreeMap<Read<'_>, String> = BTreeMap::new();
+        let mut values: HashMap<Read<'_>, String> = HashMap::new();
         for (k, read) in inputs.iter().enumerate() {
             let part = parts.iter().find(|part| part.name == read.0);
             let Some(part) = part else { return wrong(format!("its input {:?} is not a layer", read.0)) };
@@ -123,7 +123,7 @@ impl Writer {
             Node { name, class, calls, is_model: is_model(class) }
         });
         let (calls, outputs) = graph::calls(&nodes.collect::<Vec<_>>(), &inputs, &outputs)?;
-        let known = |values: &BTreeMap<Read<'_>, String>, read: &Read<'_>| {
+        let known = |values: &HashMap<Read<'_>, String>, read: &Read<'_>| {
             let of = || format!("output {} of layer {:?} (a state, if the layer is recurrent)", read.2, read.0);
             values.get(read).cloned().ok_or_else(|| ImportError::Unsupported(one_line(&of())))
         };

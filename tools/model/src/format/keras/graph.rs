@@ -1,7 +1,7 @@
 //! The graph of a functional model, from its `inbound_nodes`: `[["lstm", 0, 0, {}], ...]` in Keras 2, tensors among the
 //! arguments of a call in Keras 3. Sorts the calls so that each reads only outputs of earlier ones.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value as Json;
 
@@ -41,7 +41,7 @@ pub(super) fn calls<'a>(
     inputs: &[Read<'a>],
     outputs: &[Read<'a>],
 ) -> Result<(Vec<Call<'a>>, Vec<Read<'a>>)> {
-    let by_name: BTreeMap<&str, usize> = nodes.iter().enumerate().map(|(k, node)| (node.name, k)).collect();
+    let by_name: HashMap<&str, usize> = nodes.iter().enumerate().map(|(k, node)| (node.name, k)).collect();
     let first = first_calls(nodes, outputs);
     let counted = |read: Read<'a>| match by_name.get(read.0).and_then(|&k| first.get(k)) {
         Some(&first) => (read.0, read.1.saturating_sub(first), read.2),
@@ -51,9 +51,9 @@ pub(super) fn calls<'a>(
     let cycle = |name: &str| format!("layer {name:?} depends on its own output: the graph has a cycle");
     // Depth-first walk from the outputs: a call is added to the order once everything that it reads has been added.
     let given: BTreeSet<(&str, usize)> = inputs.iter().map(|read| (read.0, read.1)).collect();
-    let mut state: BTreeMap<(usize, usize), bool> = BTreeMap::new();
+    let mut state: HashMap<(usize, usize), bool> = HashMap::new();
     let mut order = Vec::new();
-    let mut open: BTreeMap<(usize, usize), Call<'a>> = BTreeMap::new();
+    let mut open: HashMap<(usize, usize), Call<'a>> = HashMap::new();
     let mut stack: Vec<(Read<'a>, &str)> = outputs.iter().rev().map(|&read| (read, "")).collect();
     while let Some(&(read, reader)) = stack.last() {
         if given.contains(&(read.0, read.1)) {
@@ -130,7 +130,7 @@ pub(super) fn mentions(json: &Json, text: &Json) -> bool {
 fn reads<'a>(
     json: &'a Json,
     layer: &str,
-    by_name: &BTreeMap<&str, usize>,
+    by_name: &HashMap<&str, usize>,
     nodes: &[Node<'_>],
 ) -> Result<(Vec<Read<'a>>, bool, Option<&'a Json>)> {
     let own = by_name.get(layer).and_then(|&k| nodes.get(k)).map(|node| node.class);

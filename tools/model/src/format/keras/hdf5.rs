@@ -2,7 +2,7 @@
 //! through a meter that limits the bytes read to a small multiple of the file's length, regardless of the lengths that
 //! the file claims.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,7 +41,7 @@ const COUNT_BYTES: usize = 4;
 pub(super) struct Tree {
     pub tensors: BTreeMap<String, Tensor>,
     /// Attributes of groups that are texts or lists of texts.
-    pub texts: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+    pub texts: HashMap<String, HashMap<String, Vec<String>>>,
     /// Nonempty groups that were skipped because the caller did not want them.
     pub skipped: Vec<String>,
     /// Notes about tensors with numbers that were rounded.
@@ -156,7 +156,7 @@ impl Reader<'_> {
         let again = !self.within.insert(group.address()) || depth > MAX_DEPTH;
         malformed_if(again, format_args!("group {path:?} contains itself or is nested too deeply"))?;
         let attributes = group.raw_attributes().map_err(|error| damaged(path, &error))?;
-        let mut texts = BTreeMap::new();
+        let mut texts = HashMap::new();
         for attribute in &attributes {
             if let Some(list) = self.texts(group, path, attribute.message())? {
                 texts.insert(attribute.name().to_owned(), list);

@@ -2,6 +2,8 @@
 //! Everything else is [`OPEN`] in the draft: a draft is never imported by
 //! guess.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value as Json, json};
 
 use super::{hdf5::Tree, order, order::Found};
@@ -30,8 +32,8 @@ pub(super) fn draft(tree: &Tree, framework: &str) -> ImportError {
     let groups: Vec<String> = match &listed {
         Some(names) => names.iter().copied().map(str::to_owned).collect(),
         None => {
-            let names = tree.texts.keys().filter_map(|path| path.strip_prefix("layers/"));
-            names.filter(|name| !name.contains('/')).map(|name| format!("layers/{name}")).collect()
+            let names: BTreeSet<&str> = tree.texts.keys().filter_map(|path| path.strip_prefix("layers/")).collect();
+            names.into_iter().filter(|name| !name.contains('/')).map(|name| format!("layers/{name}")).collect()
         }
     };
     let mut layers: Vec<Found> = groups.iter().filter_map(|name| found(name, tree)).take(MAX_LAYERS).collect();

@@ -1,7 +1,7 @@
 //! The variables of Keras's layers in Keras's own order. Files of Keras 1 and 2 identify them by this order, files of
 //! Keras 3 by attribute path and number.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use serde_json::{Map, Value as Json};
 
@@ -117,7 +117,7 @@ fn own(class: &str, args: &Map<String, Json>) -> Vec<(&'static str, bool)> {
 
 /// Names of a layer's parts as Keras 3 derives them from their classes: `lstm_cell`, `lstm_cell_1`.
 pub(super) fn numbered<'a>(classes: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let mut used: BTreeMap<String, usize> = BTreeMap::new();
+    let mut used: HashMap<String, usize> = HashMap::new();
     let name = |class| {
         let name = snake_case(class);
         let count = used.entry(name.clone()).or_insert(0);

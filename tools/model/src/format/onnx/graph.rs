@@ -68,8 +68,8 @@ pub(super) struct Setup<'a> {
     pub version: i64,
     pub initializers: &'a HashMap<String, Value>,
     pub inputs: Vec<GraphInput>,
-    pub bound: BTreeMap<String, Value>,
-    pub roles: &'a BTreeMap<Axis, Role>,
+    pub bound: HashMap<String, Value>,
+    pub roles: &'a HashMap<Axis, Role>,
     /// Whether the network processes all steps at once.
     pub windowed: bool,
     /// States that are delays.
@@ -100,7 +100,7 @@ pub(super) struct Session<'a> {
     pub(super) key: Key,
     /// Windows over outputs of layers, and the number of earlier steps that they hold.
     pub(super) windows: HashMap<Key, (Made, usize)>,
-    pub(super) ports: BTreeMap<u32, Made>,
+    pub(super) ports: HashMap<u32, Made>,
     pub(super) states: Vec<StateOf>,
     pub(super) lens: Option<Lens>,
     /// Last outputs of layers over sequences, or first outputs if the flag is set.
@@ -139,7 +139,7 @@ impl<'a> Session<'a> {
             depths: depths(setup.delays),
             key: (0, 0),
             windows: HashMap::new(),
-            ports: BTreeMap::new(),
+            ports: HashMap::new(),
             states: Vec::new(),
             lens: None,
             ends: HashMap::new(),

@@ -1,7 +1,7 @@
 //! Maps the tensors of a graph to the inputs and outputs of its network: by the graph's names, with all sequences of a
 //! batch and all steps at once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use tidegate::{Model, State};
 
@@ -315,7 +315,7 @@ impl Interface {
     }
 
     /// The first values of the network's inputs that outputs feed.
-    fn fed(&self, entry: usize, tensors: &Tensors, sizes: &[usize]) -> BTreeMap<usize, Vec<f32>> {
+    fn fed(&self, entry: usize, tensors: &Tensors, sizes: &[usize]) -> HashMap<usize, Vec<f32>> {
         let first = |input: &InputTensor| {
             let port = input.port.filter(|_| self.is_fed(input, tensors))?;
             let value = match tensors.get(&input.layout.name) {

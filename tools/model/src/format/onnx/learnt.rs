@@ -1,6 +1,6 @@
 //! Facts about a graph that its readings have found, and what another reading may try after an error.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use super::past::AllDelays;
 use super::proto::{DimProto, ValueInfo};
@@ -11,7 +11,7 @@ use crate::{data::one_line, error::ImportError, error::Result};
 #[derive(Default)]
 pub(super) struct Learnt {
     /// Roles of dimensions; an axis has the number of the graph's input.
-    pub roles: BTreeMap<Axis, Role>,
+    pub roles: HashMap<Axis, Role>,
     /// Inputs that are weights.
     pub constants: Vec<String>,
     /// States that are delays of layer outputs.

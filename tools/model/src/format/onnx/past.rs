@@ -1,6 +1,6 @@
 //! The sources of the elements of states: earlier values of layers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Memory of an element of a state in bytes, between two readings and while they are compared.
@@ -41,4 +41,4 @@ pub(super) struct Delays {
 }
 
 /// The states that are built as delays, by the names of their inputs.
-pub(super) type AllDelays = BTreeMap<String, Delays>;
+pub(super) type AllDelays = HashMap<String, Delays>;

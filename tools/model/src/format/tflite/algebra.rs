@@ -8,7 +8,7 @@
 mod rows;
 mod sequences;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use tidegate::internals::activation::Activation;
 
@@ -66,11 +66,11 @@ pub struct Algebra<'r, 'a> {
     graph: &'r Graph<'a>,
     budget: &'r mut Budget,
     pub arena: Arena,
-    pub items: BTreeMap<usize, Item>,
+    pub items: HashMap<usize, Item>,
     /// Single steps of sequences, by the sequence and the step.
     steps: HashMap<(Id, usize), Id>,
     /// Weights whose columns were rows in the file, by their tensors.
-    turned: BTreeMap<usize, Id>,
+    turned: HashMap<usize, Id>,
     /// Whether any weights are integers beside float activations.
     pub hybrid: bool,
     /// Whether rows of a tensor may be the steps of a sequence.
@@ -86,9 +86,9 @@ impl<'r, 'a> Algebra<'r, 'a> {
             graph,
             budget,
             arena: Arena::new(model.len.saturating_mul(VALUES)),
-            items: BTreeMap::new(),
+            items: HashMap::new(),
             steps: HashMap::new(),
-            turned: BTreeMap::new(),
+            turned: HashMap::new(),
             has_sequences: false,
             hybrid: false,
         }

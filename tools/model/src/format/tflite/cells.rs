@@ -1,6 +1,6 @@
 //! The recurrent cells of a graph of one step, whose states are inputs and outputs of the graph.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use super::schema::Operator;
 use crate::error::ImportError;
@@ -25,7 +25,7 @@ pub struct Found {
 #[derive(Default)]
 pub struct Cells {
     /// The cells by the tensors of their outputs.
-    pub found: BTreeMap<usize, Found>,
+    pub found: HashMap<usize, Found>,
     /// States that are inputs and outputs, by their tensors.
     pub inputs: BTreeSet<usize>,
     pub outputs: BTreeSet<usize>,

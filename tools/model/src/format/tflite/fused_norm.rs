@@ -8,7 +8,7 @@
 //!
 //! With a single step there are no transpositions.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use super::lower::{Along, Reader, Trouble, Value};
 use super::moment::{FusedNorm, Made, Moment, Operand, made};
@@ -104,7 +104,7 @@ impl<'a> Reader<'a> {
         x: usize,
         inside: &mut Vec<usize>,
     ) -> Result<Option<Moment>, Trouble> {
-        let mut moments = BTreeMap::new();
+        let mut moments = HashMap::new();
         for operator in operators {
             let is_read = |input: &usize| *input == x || moments.contains_key(input);
             if !operator.inputs.iter().flatten().any(is_read) {
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
         operator: &Operator<'_>,
         index: usize,
         x: usize,
-        moments: &BTreeMap<usize, Moment>,
+        moments: &HashMap<usize, Moment>,
     ) -> Result<Option<Operand>, Trouble> {
         let number = self.input_number(operator, index)?;
         if let Some(moment) = moments.get(&number) {

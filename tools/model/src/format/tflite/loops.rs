@@ -4,7 +4,7 @@
 //! input sequence, both unchanged, a state, or a list of which each step writes one row. The row that a step writes must
 //! be the output of a cell in the normal form, whose states are those of the loop; any other body is refused.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use super::algebra::{Algebra, Count, Item, MOST_WHOLE};
 use super::lower::Value;
@@ -28,9 +28,9 @@ enum Role {
 impl Reader<'_> {
     /// The tensors of states that a loop keeps in variables from call to call. Empty if any variable is something else.
     pub fn carried_states(&mut self) -> Result<(BTreeSet<usize>, Vec<usize>), crate::error::ImportError> {
-        let (mut handles, mut reads, mut variables) = (BTreeMap::new(), BTreeMap::new(), Variables::default());
+        let (mut handles, mut reads, mut variables) = (HashMap::new(), HashMap::new(), Variables::default());
         let mut carried = BTreeSet::new();
-        let (mut assigned, mut is_replaced) = (BTreeMap::new(), false);
+        let (mut assigned, mut is_replaced) = (HashMap::new(), false);
         for operator in &self.model.main.operators {
             let named = |trouble| self.named(operator, trouble);
             match (operator.op, operator.inputs.as_slice(), operator.outputs.as_slice()) {
@@ -47,7 +47,7 @@ impl Reader<'_> {
         for operator in self.model.main.operators.iter().filter(|operator| operator.op == "WHILE") {
             for (input, output) in operator.inputs.iter().zip(&operator.outputs) {
                 let Some(handle) = input.as_ref().and_then(|input| reads.get(input)) else { continue };
-                let next = assigned.iter().find(|(to, _)| of(to) == of(handle)).map(|(_, value)| *value);
+                let next = assigned.iter().filter(|(to, _)| of(to) == of(handle)).min().map(|(_, value)| *value);
                 if next.is_some() && next == *output {
                     carried.extend(*input);
                 }
@@ -109,7 +109,7 @@ impl Reader<'_> {
         fail_if(misfit, format_args!("not all of its {count} inputs are {values} cond_subgraph_index"))?;
         let roles = (0..count).map(|slot| self.role(operator, &body, slot)).collect::<Result<Vec<_>, _>>()?;
         let turns = self.turns(operator, &condition, &roles)?;
-        let mut sequences = BTreeMap::new();
+        let mut sequences = HashMap::new();
         let mut algebra = Algebra::new(self.model, &body, &mut self.budget);
         for (slot, role) in roles.iter().enumerate() {
             let (inner, outer) = (body.inputs[slot], operator.inputs[slot].unwrap_or_default());
@@ -158,7 +158,7 @@ impl Reader<'_> {
             let next = lists.iter().find(|(of, ..)| *of == slot).map(|(.., id)| *id);
             arena.variables[variable].next = next;
         }
-        let (mut values, mut known) = (Vec::new(), BTreeMap::new());
+        let (mut values, mut known) = (Vec::new(), HashMap::new());
         for (slot, rows, id) in lists {
             let Some(output) = operator.outputs[slot].filter(|&output| self.is_used(output)) else { continue };
             let (shape, inner) = (self.shape_of(output)?, body.tensors[body.inputs[slot]].shape()?);

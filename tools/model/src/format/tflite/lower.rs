@@ -2,7 +2,7 @@
 
 mod interface;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::cells::Cells;
 use super::integers::{Counted, Counts, LIMITS, Multiplier};
@@ -102,9 +102,9 @@ pub struct Distributed {
 pub struct Reader<'a> {
     pub model: &'a Model<'a>,
     pub network: Network,
-    pub values: BTreeMap<usize, Value>,
+    pub values: HashMap<usize, Value>,
     /// Windows over streams, by the name of the stream's source.
-    windows: BTreeMap<String, Source>,
+    windows: HashMap<String, Source>,
     /// Names of float inputs that are not quantized yet.
     floats: BTreeSet<String>,
     /// Tensors that are rows of streams.
@@ -119,19 +119,19 @@ pub struct Reader<'a> {
     /// States of filters, which are kept from call to call too.
     pub filters: BTreeSet<usize>,
     /// Values inside of layer normalizations.
-    pub moments: BTreeMap<usize, Moment>,
+    pub moments: HashMap<usize, Moment>,
     /// Operators that are repeated for all steps, by the tensor that joins their results.
-    pub distributed: BTreeMap<usize, Distributed>,
+    pub distributed: HashMap<usize, Distributed>,
     /// The size of the first dimension of the tensors that are read, if it counts steps.
     pub batch: usize,
     /// Layer normalizations as Keras 2 writes them, by their outputs.
-    pub fused_norms: BTreeMap<usize, FusedNorm>,
+    pub fused_norms: HashMap<usize, FusedNorm>,
     /// Zeros that convolutions add to the rows and columns of tensors, which their values lack.
-    pub padded: BTreeMap<usize, [Around; 2]>,
+    pub padded: HashMap<usize, [Around; 2]>,
     /// The numbers of the operators that join blocks again, by the output of `SPACE_TO_BATCH_ND`.
-    pub joins: BTreeMap<usize, Vec<usize>>,
+    pub joins: HashMap<usize, Vec<usize>>,
     /// Tensors that are blocks in the file.
-    pub blocks: BTreeMap<usize, Blocked>,
+    pub blocks: HashMap<usize, Blocked>,
     /// Tensors that an earlier layer already computes, so that their operators are skipped.
     pub folded: BTreeSet<usize>,
     /// States that are ports, and their cells.
@@ -141,7 +141,7 @@ pub struct Reader<'a> {
     /// Why steps are no unrolled layer, and what to do.
     pub no_loop: Option<(String, &'static str)>,
     /// Inputs that are indices, by the tensors that tables read.
-    pub indices: BTreeMap<usize, usize>,
+    pub indices: HashMap<usize, usize>,
     /// Numbers of the graphs that others call.
     pub called: Vec<usize>,
     /// Whether the steps of float inputs are the rows of a window.
@@ -177,11 +177,11 @@ impl<'a> Reader<'a> {
     pub fn new(model: &'a Model<'a>, budget: Budget, in_windows: bool) -> Self {
         let mut network = Network::new();
         network.fresh = true;
-        let (values, windows, floats) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let (values, windows, floats) = (HashMap::new(), HashMap::new(), BTreeSet::new());
         let (timeline, notes) = (Timeline::default(), Vec::new());
         let (carried, filters) = (BTreeSet::new(), BTreeSet::new());
         let (called, cells) = (Vec::new(), Cells::default());
-        let (steps, whole, moments, folded) = (None, false, BTreeMap::new(), BTreeSet::new());
+        let (steps, whole, moments, folded) = (None, false, HashMap::new(), BTreeSet::new());
         Self {
             model,
             network,
@@ -195,17 +195,17 @@ impl<'a> Reader<'a> {
             carried,
             filters,
             moments,
-            distributed: BTreeMap::new(),
+            distributed: HashMap::new(),
             batch: 1,
-            fused_norms: BTreeMap::new(),
-            padded: BTreeMap::new(),
-            joins: BTreeMap::new(),
-            blocks: BTreeMap::new(),
+            fused_norms: HashMap::new(),
+            padded: HashMap::new(),
+            joins: HashMap::new(),
+            blocks: HashMap::new(),
             folded,
             cells,
             unrolled: None,
             no_loop: None,
-            indices: BTreeMap::new(),
+            indices: HashMap::new(),
             called,
             in_windows,
             hybrid: false,

@@ -1,6 +1,6 @@
 //! Operators that only move elements: the place that each element of a tensor comes from.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::cells::Place;
@@ -10,7 +10,7 @@ use super::schema::{Operator, Type};
 use crate::format::refuse::fail_if;
 
 /// The places that the elements of tensors come from. A tensor without an entry has elements of its own.
-pub type Places = BTreeMap<usize, Rc<Vec<Place>>>;
+pub type Places = HashMap<usize, Rc<Vec<Place>>>;
 
 /// The places that the elements of a tensor come from; for a tensor without an entry, the elements themselves.
 fn elements(places: &Places, tensor: usize, shape: &[usize]) -> Rc<Vec<Place>> {

@@ -1,6 +1,6 @@
 //! Cells over sequences, in a loop or unrolled, as layers of the network.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use tidegate::internals::{activation::Activation, cell::CellKind};
 
@@ -18,16 +18,16 @@ const MOST_DEPTH: usize = 100;
 pub struct Layers<'l> {
     pub arena: &'l Arena,
     /// The sequences that the network computes, by their expressions.
-    pub sequences: &'l BTreeMap<Id, Value>,
+    pub sequences: &'l HashMap<Id, Value>,
     /// The layers so far, and whether their rows are in reverse order.
-    pub known: &'l mut BTreeMap<Id, (Source, bool)>,
+    pub known: &'l mut HashMap<Id, (Source, bool)>,
 }
 
 impl Reader<'_> {
     /// The outputs of all steps, given their expression.
     pub fn over_steps(&mut self, layers: &mut Layers<'_>, id: Id) -> Result<Value, Trouble> {
         let (source, reversed) = self.layer_over_steps(layers, id, 0)?;
-        let x = layers.sequences.values().next().ok_or("it reads no sequence")?;
+        let (_, x) = layers.sequences.iter().min_by_key(|(id, _)| **id).ok_or("it reads no sequence")?;
         Ok(Value { source, reversed, ..x.clone() })
     }
 

@@ -27,7 +27,7 @@ impl Reader<'_> {
     pub fn state_ports(&mut self, named: &BTreeMap<String, String>) -> Result<()> {
         let main = &self.model.main;
         let signature = self.model.signature()?;
-        let port = |number: usize, names: &BTreeMap<usize, String>| {
+        let port = |number: usize, names: &HashMap<usize, String>| {
             let tensor = &main.tensors[number];
             let name = names.get(&number).map_or_else(|| tensor.name(), |name| Ok(name.clone()))?;
             Ok(Port { name, shape: tensor.shape()?, is_free: tensor.of == Type::F32 })
@@ -58,7 +58,7 @@ impl Reader<'_> {
         numbered.retain(|(input, output)| !all.iter().any(|pair| pair.0 == *input || pair.1 == *output));
         let states = all.len() + numbered.len();
         err_if(states > MOST, || unsupported(format!("a graph of more than {MOST} states as ports")))?;
-        let carried = |found: &BTreeMap<usize, Found>, input: usize, gated: bool| {
+        let carried = |found: &HashMap<usize, Found>, input: usize, gated: bool| {
             let size = main.tensors[input].shape().map_or(0, |shape| shape.iter().product());
             let carries = found.values().filter(|of| of.is_gated || !gated).flat_map(|of| &of.carries);
             let all: BTreeSet<u32> = carries.filter(|(of, _)| *of as usize == input).map(|(_, at)| *at).collect();
@@ -116,7 +116,7 @@ impl Reader<'_> {
     }
 
     /// The tensors that the outputs other than states need, without those inside of cells.
-    fn needed(&self, found: &BTreeMap<usize, Found>, states: &BTreeSet<usize>) -> BTreeSet<usize> {
+    fn needed(&self, found: &HashMap<usize, Found>, states: &BTreeSet<usize>) -> BTreeSet<usize> {
         let main = &self.model.main;
         let mut maker = HashMap::new();
         for operator in &main.operators {
@@ -138,7 +138,7 @@ impl Reader<'_> {
     }
 
     /// The cells that carry elements of these states.
-    fn cells(&mut self, pairs: &[(usize, usize)], places: &Places) -> Result<BTreeMap<usize, Found>> {
+    fn cells(&mut self, pairs: &[(usize, usize)], places: &Places) -> Result<HashMap<usize, Found>> {
         let mut budget: Budget = self.budget.clone();
         let mut next: HashMap<Place, Place> = HashMap::new();
         for &(input, output) in pairs {
@@ -150,7 +150,7 @@ impl Reader<'_> {
         let main = &self.model.main;
         let mut algebra = Algebra::new(self.model, main, &mut budget);
         // The number of the variable of each state. Several tensors may have the same elements.
-        let mut states: BTreeMap<Vec<Place>, usize> = BTreeMap::new();
+        let mut states: HashMap<Vec<Place>, usize> = HashMap::new();
         let mut variables: Vec<Id> = Vec::new();
         let mut tensors: HashMap<Id, usize> = HashMap::new();
         for operator in &main.operators {
@@ -204,19 +204,22 @@ impl Reader<'_> {
             let whole = all.iter().copied().eq((0..size as u32).map(|at| (tensor, at)));
             whole.then_some(tensor as usize)
         };
-        let after: BTreeMap<usize, usize> =
-            states.iter().filter_map(|(places, &variable)| Some((variable, of(places)?))).collect();
-        let places: BTreeMap<usize, Vec<Place>> =
-            states.into_iter().map(|(places, variable)| (variable, places)).collect();
+        // By the numbers of the variables: the places of their elements, and the tensors of their next values.
+        let mut places = vec![Vec::new(); variables.len()];
+        for (of, variable) in states {
+            places[variable] = of;
+        }
+        let after = places.iter().enumerate().filter_map(|(variable, places)| Some((variable, of(places)?)));
+        let after: Vec<(usize, usize)> = after.collect();
         let arena = &mut algebra.arena;
-        for (&variable, tensor) in &after {
-            let Some(&Item::Real(id)) = algebra.items.get(tensor) else { continue };
+        for &(variable, tensor) in &after {
+            let Some(&Item::Real(id)) = algebra.items.get(&tensor) else { continue };
             arena.variables[variable].next = Some(id);
         }
-        let mut found = BTreeMap::new();
+        let mut found = HashMap::new();
         let mut used: BTreeSet<usize> = BTreeSet::new();
         for with_state in [true, false] {
-            for (&variable, &tensor) in &after {
+            for &(variable, tensor) in &after {
                 let Some(&Item::Real(id)) = algebra.items.get(&tensor) else { continue };
                 let Some(cell) = find_cell(arena, id).filter(|cell| cell.state.is_some() == with_state) else {
                     continue;
@@ -239,7 +242,7 @@ impl Reader<'_> {
                 }
                 let Ok(layer) = cell.cell.layer(arena) else { continue };
                 used.extend(&states);
-                let carries = states.iter().flat_map(|state| places[state].iter().copied()).collect();
+                let carries = states.iter().flat_map(|state| places[*state].iter().copied()).collect();
                 let is_gated = !matches!(cell.cell, Cell::Simple { .. });
                 found.insert(tensor, Found { layer, x, is_gated, carries, is_hybrid: algebra.hybrid });
             }

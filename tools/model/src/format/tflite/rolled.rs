@@ -1,6 +1,6 @@
 //! The cells of unrolled loops, and the sequences that they read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use super::schema::Operator;
 use crate::format::network::Source;
@@ -10,11 +10,11 @@ use crate::format::tf1::{Arena, Expr, Id};
 pub struct Unrolled {
     pub arena: Arena,
     /// By the tensors that cells compute.
-    pub outputs: BTreeMap<usize, Rolled>,
+    pub outputs: HashMap<usize, Rolled>,
     /// Tensors that the outputs of the graph need, without those inside of cells.
     pub needed: BTreeSet<usize>,
     /// The layers so far, by their expressions, and whether their rows are in reverse order.
-    pub known: BTreeMap<Id, (Source, bool)>,
+    pub known: HashMap<Id, (Source, bool)>,
     /// Whether any weights of the cells are integers.
     pub hybrid: bool,
 }
@@ -25,15 +25,15 @@ pub struct Rolled {
     pub id: Id,
     /// The dimension of the tensor that counts the steps. `None` for the output of the last step.
     pub axis: Option<usize>,
-    /// Sequences that other operators compute, and their tensors.
-    pub read: BTreeMap<Id, usize>,
+    /// Sequences that other operators compute, sorted, and their tensors.
+    pub read: Vec<(Id, usize)>,
 }
 
 impl Unrolled {
     /// Whether a sequence of this many steps is read.
     pub fn has_steps(&self, steps: usize) -> bool {
-        let mut read = self.outputs.values().flat_map(|of| of.read.keys());
-        read.any(|&id| self.arena.shape(id).get(1) == Some(&(steps as i64)))
+        let mut read = self.outputs.values().flat_map(|of| &of.read);
+        read.any(|&(id, _)| self.arena.shape(id).get(1) == Some(&(steps as i64)))
     }
 
     /// Whether an operator computes something inside of cells, or nothing that the graph's outputs need.
@@ -44,7 +44,7 @@ impl Unrolled {
     /// Whether any cell runs from the last step to the first.
     pub fn has_backwards(&self) -> bool {
         let mut open: Vec<Id> = self.outputs.values().map(|of| of.id).collect();
-        let mut seen: BTreeSet<Id> = self.outputs.values().flat_map(|of| of.read.keys().copied()).collect();
+        let mut seen: BTreeSet<Id> = self.outputs.values().flat_map(|of| &of.read).map(|(id, _)| *id).collect();
         while let Some(id) = open.pop() {
             if seen.insert(id) {
                 if matches!(self.arena.expr(id), Expr::Reverse(_)) {

@@ -5,7 +5,7 @@
 //! rows: old ones of variables and new ones of this call. A variable whose next value is its last rows and the new ones
 //! holds the last rows of that stream, so every list of consecutive rows up to the newest one is a window of the stream.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use super::cut::Cut;
 use super::integers::Counts;
@@ -53,9 +53,9 @@ struct Variable {
 #[derive(Default)]
 struct Pass {
     /// Rows of inputs, and of tensors that operators only assemble.
-    lists: BTreeMap<usize, Rows>,
+    lists: HashMap<usize, Rows>,
     /// Names of variables by the tensors of their handles.
-    handles: BTreeMap<usize, String>,
+    handles: HashMap<usize, String>,
     variables: Vec<Variable>,
 }
 

@@ -1,6 +1,6 @@
 //! Tensors, operators and their options in TFLite's schema (`schema.fbs`), by field number.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use half::f16;
 use tidegate::internals::activation::Activation;
@@ -143,8 +143,8 @@ impl<'a> Model<'a> {
     }
 
     /// Names that a signature of the main graph gives to its inputs and outputs, by their tensors.
-    pub fn signature(&self) -> Result<[BTreeMap<usize, String>; 2]> {
-        let mut names = [BTreeMap::new(), BTreeMap::new()];
+    pub fn signature(&self) -> Result<[HashMap<usize, String>; 2]> {
+        let mut names = [HashMap::new(), HashMap::new()];
         within("signatures", self.signatures.len())?;
         for index in 0..self.signatures.len() {
             let signature = self.signatures.get(index)?;

@@ -1,6 +1,6 @@
 //! Tensors of a graph with variables that are rows of streams.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use super::schema::Operator;
 use crate::format::network::Source;
@@ -19,10 +19,10 @@ pub struct View {
 /// The tensors of a graph with variables that are lists of rows.
 #[derive(Default)]
 pub struct Timeline {
-    pub views: BTreeMap<usize, Result<View, String>>,
+    pub views: HashMap<usize, Result<View, String>>,
     /// Parts and windows of streams that the network has already.
-    pub parts: BTreeMap<[usize; 3], Source>,
-    pub windows: BTreeMap<[usize; 5], Source>,
+    pub parts: HashMap<[usize; 3], Source>,
+    pub windows: HashMap<[usize; 5], Source>,
 }
 
 /// Whether an operator only names, reads, sets or initializes variables.

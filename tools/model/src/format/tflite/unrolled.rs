@@ -4,7 +4,7 @@
 //! steps, and run over all steps of one sequence. Everything that the network's outputs need beside these cells is read
 //! operator by operator.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use super::algebra::{Algebra, Item, steps_axis};
 use super::lower::{Reader, Trouble, Value};
@@ -19,10 +19,10 @@ use crate::format::tf1::{Arena, Expr, Id, chain, find_cell, of_steps};
 pub const WITHOUT: &str =
     "convert the network without unroll=True or TimeDistributed, or import the file of its own framework";
 
-/// The sequences that `of` reads: itself if no step of it is computed here. `tensors` has the tensors of sequences that
-/// operators compute.
-fn reads(arena: &Arena, of: Id, tensors: &HashMap<Id, usize>) -> Option<BTreeMap<Id, usize>> {
-    let (mut open, mut seen, mut read) = (vec![of], BTreeSet::new(), BTreeMap::new());
+/// The sequences that `of` reads, sorted: itself if no step of it is computed here. `tensors` has the tensors of
+/// sequences that operators compute.
+fn reads(arena: &Arena, of: Id, tensors: &HashMap<Id, usize>) -> Option<Vec<(Id, usize)>> {
+    let (mut open, mut seen, mut read) = (vec![of], BTreeSet::new(), Vec::new());
     while let Some(id) = open.pop() {
         if !seen.insert(id) {
             continue;
@@ -34,13 +34,14 @@ fn reads(arena: &Arena, of: Id, tensors: &HashMap<Id, usize>) -> Option<BTreeMap
                 open.push(*x);
             }
             (Expr::Reverse(x), _) => open.push(*x),
-            (_, Some(tensor)) => drop(read.insert(id, *tensor)),
+            (_, Some(tensor)) => read.push((id, *tensor)),
             (Expr::Linear(_) | Expr::Unary(..) | Expr::Softmax(_) | Expr::Concat(_), None) => {
                 open.extend(arena.operands(id));
             }
-            (_, None) => drop(read.insert(id, *tensors.get(&id)?)),
+            (_, None) => read.push((id, *tensors.get(&id)?)),
         }
     }
+    read.sort_unstable();
     Some(read)
 }
 
@@ -141,7 +142,7 @@ impl<'a> Reader<'a> {
                 self.no_loop.get_or_insert((found, "export the network without this output"));
             }
         }
-        let (mut open, mut needed, mut outputs) = (main.outputs.to_vec(), BTreeSet::new(), BTreeMap::new());
+        let (mut open, mut needed, mut outputs) = (main.outputs.to_vec(), BTreeSet::new(), HashMap::new());
         while let Some(tensor) = open.pop() {
             if !needed.insert(tensor) {
                 continue;
@@ -149,7 +150,7 @@ impl<'a> Reader<'a> {
             let maker = makers.get(&tensor);
             match self.rolled(&mut algebra, &tensors, tensor, maker.is_some_and(|of| joins(of)))? {
                 Some(rolled) => {
-                    open.extend(rolled.read.values());
+                    open.extend(rolled.read.iter().map(|(_, tensor)| *tensor));
                     outputs.insert(tensor, rolled);
                 }
                 None => open.extend(maker.into_iter().flat_map(|operator| operator.inputs.iter().flatten())),
@@ -157,7 +158,7 @@ impl<'a> Reader<'a> {
         }
         let Algebra { arena, hybrid, .. } = algebra;
         if !outputs.is_empty() {
-            self.unrolled = Some(Unrolled { arena, outputs, needed, known: BTreeMap::new(), hybrid });
+            self.unrolled = Some(Unrolled { arena, outputs, needed, known: HashMap::new(), hybrid });
         }
         Ok(())
     }
@@ -242,9 +243,9 @@ impl<'a> Reader<'a> {
         let Unrolled { arena, outputs, known, hybrid, .. } = unrolled;
         let Some(&Rolled { id, axis, ref read }) = outputs.get(&output) else { return Ok(None) };
         self.hybrid |= *hybrid;
-        let mut sequences = BTreeMap::new();
-        for (&id, tensor) in read {
-            if let Some(value) = self.values.get(tensor) {
+        let mut sequences = HashMap::new();
+        for &(id, tensor) in read {
+            if let Some(value) = self.values.get(&tensor) {
                 let steps = usize::try_from(arena.shape(id)[1]).unwrap_or(0);
                 let value = in_steps(value.clone(), steps);
                 let along = value.along.moved(|_| 0);

@@ -1,6 +1,6 @@
 //! Resource variables: their names, and the values with which `CALL_ONCE` initializes them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use super::lower::{Reader, Trouble};
 use super::schema::{Graph, Operator, Type, floats, integers};
@@ -21,7 +21,7 @@ pub struct Initial {
 #[derive(Default)]
 pub struct Variables {
     /// Initial values by the names of the variables.
-    initial: BTreeMap<String, Initial>,
+    initial: HashMap<String, Initial>,
     /// Graphs that were called.
     pub called: Vec<usize>,
 }
@@ -44,7 +44,7 @@ pub fn name_of(operator: &Operator<'_>) -> Result<String, Trouble> {
 /// Removes the variables whose values no output needs, such as the seeds of dropout, with the operators that only compute
 /// their next values. Returns the numbers of the graphs that only initialize them.
 pub fn remove_unused(graph: &mut Graph<'_>) -> Vec<usize> {
-    let (mut names, mut makers) = (BTreeMap::new(), BTreeMap::new());
+    let (mut names, mut makers) = (HashMap::new(), HashMap::new());
     for (index, operator) in graph.operators.iter().enumerate() {
         makers.extend(operator.outputs.iter().flatten().map(|&output| (output, index)));
         if let ("VAR_HANDLE", &[Some(handle)], Ok(name)) = (operator.op, operator.outputs.as_slice(), name_of(operator))
@@ -60,7 +60,7 @@ pub fn remove_unused(graph: &mut Graph<'_>) -> Vec<usize> {
         };
         names.get(&handle.copied().flatten()?)
     };
-    let mut next = BTreeMap::<_, Vec<usize>>::new();
+    let mut next = HashMap::<_, Vec<usize>>::new();
     for operator in graph.operators.iter().filter(|operator| operator.op == "ASSIGN_VARIABLE") {
         let values = operator.inputs.iter().flatten().copied();
         next.entry(variable(operator)).or_default().extend(values);
@@ -109,7 +109,7 @@ impl Reader<'_> {
         }
         variables.called.push(index);
         let graph = self.model.graph(index, &mut self.budget)?;
-        let mut handles = BTreeMap::new();
+        let mut handles = HashMap::new();
         for inner in &graph.operators {
             match (inner.op, inner.inputs.as_slice(), inner.outputs.as_slice()) {
                 ("VAR_HANDLE", [], &[Some(handle)]) => drop(handles.insert(handle, name_of(inner)?)),

@@ -1,7 +1,7 @@
 //! The state dict in a pickle: finds the dictionary, the names of its tensors, and their layout in the storages.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use super::pickle::{Id, MAX_OBJECTS, Object, Pickle, Refusal};
 use super::state::{FORMAT, MAX_TENSORS, State, malformed, malformed_if};
@@ -19,7 +19,7 @@ const MAX_NAME: usize = 1024;
 /// Maximum number of notes on entries that are not tensors.
 const MAX_NOTES: usize = 64;
 
-pub(super) type Storages<'a> = BTreeMap<String, Cow<'a, [u8]>>;
+pub(super) type Storages<'a> = HashMap<String, Cow<'a, [u8]>>;
 
 /// A tensor as a view of a storage.
 #[derive(Debug)]
@@ -77,8 +77,8 @@ fn element_of(module: &str, name: &str) -> Option<Element> {
     })
 }
 
-pub(super) fn storages<'a>(pickle: &Pickle<'a>) -> Result<BTreeMap<&'a str, Element>> {
-    let mut elements = BTreeMap::new();
+pub(super) fn storages<'a>(pickle: &Pickle<'a>) -> Result<HashMap<&'a str, Element>> {
+    let mut elements = HashMap::new();
     for object in pickle.objects() {
         if let Object::Persistent(id) = object {
             let (name, element, _) = storage(pickle, *id)?;

@@ -2,7 +2,7 @@
 //! pickles followed by the storages.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use super::dict::{Storages, read, storages, tensors};
 use super::{pickle::Object, pickle::Pickle, state::malformed, state::malformed_if};
@@ -56,7 +56,7 @@ pub(crate) fn import_archive(archive: &mut Archive<'_>, name: &str, options: &Op
     let content = archive.read(&entry)?.unwrap_or_default();
     let pickle = read(&content)?;
     let found = tensors(&pickle)?;
-    let mut storages: Storages<'_> = BTreeMap::new();
+    let mut storages: Storages<'_> = HashMap::new();
     for (_, view) in &found.views {
         if !storages.contains_key(view.storage)
             && let Some(content) = archive.read(&format!("{folder}data/{}", view.storage))?
@@ -87,7 +87,7 @@ pub(crate) fn import_pickles(bytes: &[u8], name: &str, options: &Options) -> Res
     let keys = next(&mut rest)?;
     let Object::List(keys_in_order) = keys.get(keys.root) else { return malformed("it has no list of storages") };
     let elements = storages(&pickle)?;
-    let mut contents: Storages<'_> = BTreeMap::new();
+    let mut contents: Storages<'_> = HashMap::new();
     for &key in keys_in_order {
         let &Object::Text(key) = keys.get(key) else { return malformed("the name of a storage is not a text") };
         let Some(element) = elements.get(key) else {

@@ -2,7 +2,7 @@
 //! and the names of the objects that a pickle would call. An unknown name is refused before anything after it is read.
 //! Calls are kept as calls; the reader of the objects interprets them.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use crate::format::refuse::err_if;
 
@@ -92,7 +92,7 @@ fn bounded(len: usize) -> Result<(), Refusal> {
 
 impl<'a> Reader<'a> {
     fn run(mut self) -> Result<Pickle<'a>, Refusal> {
-        let mut memo: BTreeMap<u32, Id> = BTreeMap::new();
+        let mut memo: HashMap<u32, Id> = HashMap::new();
         loop {
             let start = self.at;
             bounded(memo.len())?;
@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Runs an opcode that makes no object.
-    fn change(&mut self, opcode: u8, start: usize, memo: &mut BTreeMap<u32, Id>) -> Result<(), Refusal> {
+    fn change(&mut self, opcode: u8, start: usize, memo: &mut HashMap<u32, Id>) -> Result<(), Refusal> {
         match opcode {
             // PROTO, FRAME. Later protocols only add opcodes.
             0x80 => drop(self.byte()?),

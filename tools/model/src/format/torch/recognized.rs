@@ -1,7 +1,7 @@
 //! Modules of a state dict, recognized by the names and shapes of their tensors. What these do not determine is [`OPEN`]
 //! among the arguments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value};
 
@@ -40,7 +40,7 @@ pub(super) enum Role {
 /// The modules, in the order of the file.
 pub(super) fn modules(state: &State) -> Vec<Module> {
     let mut order: Vec<&str> = Vec::new();
-    let mut tensors: BTreeMap<&str, BTreeMap<&str, &[usize]>> = BTreeMap::new();
+    let mut tensors: HashMap<&str, HashMap<&str, &[usize]>> = HashMap::new();
     for name in &state.order {
         let (prefix, leaf) = name.rsplit_once('.').unwrap_or(("", name));
         let Some(tensor) = state.tensors.get(name) else { continue };
@@ -53,7 +53,7 @@ pub(super) fn modules(state: &State) -> Vec<Module> {
     modules.collect()
 }
 
-fn module(prefix: &str, tensors: &BTreeMap<&str, &[usize]>) -> Module {
+fn module(prefix: &str, tensors: &HashMap<&str, &[usize]>) -> Module {
     let recurrent = recurrent(tensors, "_l0", "").or_else(|| recurrent(tensors, "", "Cell"));
     let (class, args, role, (input, output), doubt) =
         recurrent.unwrap_or_else(|| plain(prefix, tensors).unwrap_or_else(|| unknown(prefix, tensors)));
@@ -72,7 +72,7 @@ type Told = (&'static str, Map<String, Value>, Role, (usize, usize), Option<Stri
 
 /// `weight_ih_l0` [gates * hidden, input], `weight_hh_l0` [gates * hidden, hidden], `weight_hr_l0` [projected, hidden].
 /// The tensors of a cell have no layer number in their names.
-fn recurrent(tensors: &BTreeMap<&str, &[usize]>, suffix: &str, cell: &str) -> Option<Told> {
+fn recurrent(tensors: &HashMap<&str, &[usize]>, suffix: &str, cell: &str) -> Option<Told> {
     let matrix = |name: &str| match tensors.get(format!("{name}{suffix}").as_str()) {
         Some(&&[rows, cols]) => Some((rows, cols)),
         _ => None,
@@ -116,7 +116,7 @@ fn recurrent(tensors: &BTreeMap<&str, &[usize]>, suffix: &str, cell: &str) -> Op
     Some((class, args, Role::Recurrent { bidirectional }, (input, output), doubt))
 }
 
-fn plain(prefix: &str, tensors: &BTreeMap<&str, &[usize]>) -> Option<Told> {
+fn plain(prefix: &str, tensors: &HashMap<&str, &[usize]>) -> Option<Told> {
     let weight = *tensors.get("weight")?;
     let bias = tensors.contains_key("bias");
     let mut args = Map::new();
@@ -171,8 +171,9 @@ fn plain(prefix: &str, tensors: &BTreeMap<&str, &[usize]>) -> Option<Told> {
     })
 }
 
-fn unknown(prefix: &str, tensors: &BTreeMap<&str, &[usize]>) -> Told {
-    let names: Vec<&str> = tensors.keys().take(3).copied().collect();
+fn unknown(prefix: &str, tensors: &HashMap<&str, &[usize]>) -> Told {
+    let names: BTreeSet<&str> = tensors.keys().copied().collect();
+    let names: Vec<&str> = names.into_iter().take(3).collect();
     let doubt =
         format!("{prefix:?} with {} is not a layer that can be recognized by its names: {AS_ONNX}", names.join(", "));
     (OPEN, Map::new(), Role::Unknown, (1, 1), Some(doubt))
