@@ -504,7 +504,7 @@ fn features_of_a_gliding_voice_match_those_of_nnnoiseless() {
     let mut phase = 0.0;
     let voice = |at: usize| {
         phase += 70.0 * 10.0_f64.powf(at as f64 / (10 * RATE) as f64) / RATE as f64;
-        let harmonics = (1..=8).map(|k| f64::from(k)).map(|k| (std::f64::consts::TAU * k * phase).sin() / k);
+        let harmonics = (1..=8).map(f64::from).map(|k| (std::f64::consts::TAU * k * phase).sin() / k);
         let is_pause = at / (RATE / 2) % 4 == 3;
         if is_pause { 0.0 } else { 3000.0 * harmonics.sum::<f64>() as f32 + rng.number(100.0) }
     };

@@ -161,7 +161,7 @@ fn other_steps_than_those_of_an_unrolled_layer_are_refused_with_the_reason() {
     ] {
         let refused = import_bytes_with(&file(&format!("refused_unrolled_{name}")), "x.tflite", &ALONE);
         let text = import::line(&refused.map(drop).expect_err(name), 512);
-        assert!(text.contains(&format!("ends steps that are no unrolled layer: {reason}; ")), "{name}: {text}");
+        assert!(text.contains(&format!("ends steps that do not form an unrolled layer: {reason}; ")), "{name}: {text}");
         assert!(text.contains("convert the network without unroll=True"), "{name}: {text}");
     }
     let refused = import_bytes_with(&file("refused_unrolled_state"), "x.tflite", &ALONE);
@@ -185,7 +185,7 @@ fn a_normalization_over_all_steps_is_refused() {
 fn repeated_layers_of_steps_in_another_order_are_refused() {
     let refused = import_bytes_with(&file("refused_distributed_order"), "x.tflite", &ALONE);
     let text = import::line(&refused.map(drop).expect_err("steps in another order"), 512);
-    assert!(text.contains("joins steps that are no unrolled layer: it packs several values"), "{text}");
+    assert!(text.contains("joins steps that do not form an unrolled layer: it packs several values"), "{text}");
     assert!(text.contains("convert the network without unroll=True or TimeDistributed"), "{text}");
 }
 

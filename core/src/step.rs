@@ -1,9 +1,9 @@
 //! One time step: inference on one page.
 //!
 //! 1. check: the state belongs to the model, and every buffer has the required length ([`check`]);
-//! 2. enter: each input is copied into its slot of the arena ([`Crosses::enter`]);
-//! 3. nodes: each reads its slots, updates its state and writes its slot ([`Node::run_f32`](crate::node::Node::run_f32));
-//! 4. leave: each output is copied from its slot ([`Crosses::leave`]).
+//! 2. enter: each input is copied into its slot of the arena (`enter`, [`Crosses::enter`]);
+//! 3. nodes: each reads its slots, updates its state and writes its slot (`run`, [`node::run`](crate::node::run));
+//! 4. leave: each output is copied from its slot (`leave`, [`Crosses::leave`]).
 
 mod check;
 mod value;
@@ -264,7 +264,7 @@ pub(crate) fn advance_rows<E: Number>(
     let Buffers { scratch, inputs, from, outputs, to, .. } = buffers;
     let scratch: &mut [E] = bytemuck::cast_slice_mut(scratch);
     let (slots, work) = scratch.split_at_mut_checked(model.slot_elements()).unwrap_or_default();
-    // An endless schedule has one state and no clock.
+    // The first word is the clock, which an endless schedule does not use.
     let (_, values) = words.split_first_mut()?;
     let state: &mut [E] = bytemuck::cast_slice_mut(values);
     for row in 0..rows {

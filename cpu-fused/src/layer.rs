@@ -7,7 +7,8 @@ use core::ops::Range;
 /// third-level cache, and few enough to run many steps at once.
 pub const SEQUENCES: usize = 24;
 
-/// Largest number of sequences that a layer of any size steps at least as fast one after the other, as measured.
+/// Number of sequences up to which stepping them one after the other is at least as fast as together, as measured for
+/// layers of all sizes.
 pub const FEW: usize = 2;
 
 /// A node, packed for one instruction set.

@@ -66,7 +66,7 @@ pub fn rows(table: &Table, what: &str) -> String {
     }
     if !without.is_empty() {
         let names = without.iter().map(|(class, _)| format!("`{class}`")).collect::<Vec<_>>().join(", ");
-        text += &format!("\nWithout others: {names}.\n");
+        text += &format!("\nWithout attributes of their own: {names}.\n");
     }
     text
 }

@@ -343,7 +343,7 @@ fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, update: Update) {
     copy(hidden, y);
 }
 
-/// [`Update`] in one pass, by [`walk`]. The default activations have their own instance without branches.
+/// [`Update`] in one pass, by [`walk`] or [`walk_vectors`]. The default activations have their own instance without branches.
 fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f32], _: &mut [f32], m: &mut [f32]) {
     let cell_clip = node.param(param::CELL_CLIP);
     let usual = node.activations_are([Activation::Sigmoid, Activation::Tanh, Activation::Tanh]);

@@ -6,8 +6,8 @@
 //! number is either the result itself or disappears in the next sum. σ(x) thus needs no product with 0.5 before the
 //! exponential.
 //!
-//! Comparisons of floats take four instructions each. Therefore the magnitudes of all four values are compared as integers, and
-//! only if one is beyond the limit, or is NaN, they are limited one by one.
+//! A comparison of floats takes four instructions. Therefore the magnitudes of all four values are compared as integers.
+//! They are limited one by one only if one of them is beyond the limit or NaN.
 
 use core::arch::asm;
 
@@ -164,7 +164,7 @@ macro_rules! four {
 /// The loop over `$count` groups of four values, at least one, from `$values` on.
 ///
 /// # Safety
-/// There must be so many values, aligned to f32.
+/// `$values` must point to `$count` groups of four values, aligned to f32.
 macro_rules! over {
     ($values:expr, $count:expr, $four:expr $(, $third:ident = $limit:expr)?; $most:expr) => {
         asm!(

@@ -68,7 +68,7 @@ pub(crate) struct GruSums<'s> {
     pub of_hidden: &'s [i32],
 }
 
-/// Updates the units of an LSTM from the sums of i, f, g, o: c to c', and writes m. σ for the gates, tanh for candidate
+/// Replaces c by c' and writes m for each unit of an LSTM, from the sums of i, f, g, o. σ for the gates, tanh for candidate
 /// and output.
 #[cfg(not(any(target_arch = "riscv32", all(target_arch = "arm", feature = "dsp", not(feature = "mve")))))]
 #[inline(always)]

@@ -21,9 +21,9 @@ pub struct Quantization {
     /// The options (a bit mask) that a node may have if its sums keep 32 bits up to the activation, so that more fraction
     /// bits do not limit their range. `None` if sums are always limited to 16 bits.
     pub wide_sums: Option<u32>,
-    /// A sum over the previous output that a step multiplies by a gate and first limits to
-    /// [`CARRIED_BITS`](crate::quant::CARRIED_BITS): the option (a bit mask) with which it does so, and the gate whose rows
-    /// the sum has. `None` if no sum is multiplied.
+    /// The sum over the previous output that a step limits to [`CARRIED_BITS`](crate::quant::CARRIED_BITS) and then
+    /// multiplies by a gate: the option (a bit mask) of the nodes that do this, and the gate to which the rows of the sum
+    /// belong. `None` if no sum is multiplied.
     pub multiplied: Option<(u32, Gate)>,
     /// The numbers that only this kind has.
     pub numbers: Numbers,

@@ -4,7 +4,7 @@
 use core::hint::black_box;
 use core::ops::Range;
 
-use super::{PAIRED_LANES, block, copy};
+use super::{LATENCY_BOUND_LANES, block, copy};
 use crate::panels::Panels;
 use crate::simd::{Simd, Task};
 use crate::sums::{self, Way};
@@ -126,15 +126,15 @@ impl<S: Simd, W: Weight, C: Cell<S, G>, const G: usize, const U: usize> Task for
     }
 }
 
-/// Whether the sums of four blocks fit the registers. One block of eight lanes has too few chains to keep the multipliers
-/// busy, and so have two of the GRU.
+/// Whether the sums of four blocks fit the registers. With eight lanes, one block, or two of a GRU, has too few chains to
+/// keep the multipliers busy.
 const fn fit_four<S: Simd>(gates: usize) -> bool {
-    S::LANES == PAIRED_LANES && 4 * gates <= S::SUMS
+    S::LANES == LATENCY_BOUND_LANES && 4 * gates <= S::SUMS
 }
 
 /// Number of blocks of units that a small layer sums at once.
 const fn together<S: Simd>(gates: usize, units: usize) -> usize {
-    if S::LANES != PAIRED_LANES {
+    if S::LANES != LATENCY_BOUND_LANES {
         return 1;
     }
     match units / S::LANES {

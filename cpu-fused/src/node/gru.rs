@@ -18,7 +18,7 @@ use tidegate::internals::{
 
 use self::batch::Together;
 use super::blocks::{Blocks, Cell, Small};
-use super::{CACHE, PAIRED_LANES, low_rank, tensor};
+use super::{CACHE, LATENCY_BOUND_LANES, low_rank, tensor};
 use crate::curves::{apply, sigmoid, tanh};
 use crate::layer::{Io, Layer, Span, is_masked};
 use crate::lines::Lines;
@@ -41,7 +41,7 @@ pub struct Gru<S, W> {
     size: usize,
     masked: bool,
     /// Whether a step sums two blocks of units at once, because the three gates of one block are too few chains. With
-    /// vectors of more than [`PAIRED_LANES`] lanes it is false if one block of f32 weights, but not two, stays in the
+    /// vectors of more than [`LATENCY_BOUND_LANES`] lanes it is false if one block of f32 weights, but not two, stays in the
     /// first-level cache until the next step, which walks the blocks in the other direction.
     abreast: bool,
     input: Panels<W>,
@@ -107,7 +107,7 @@ impl<S: Simd, W: Weight> Gru<S, W> {
             blocks,
             size: if is_small { hidden } else { 0 },
             masked: node.has(MASKED),
-            abreast: S::LANES <= PAIRED_LANES
+            abreast: S::LANES <= LATENCY_BOUND_LANES
                 || size_of::<W>() < size_of::<f32>()
                 || of_block > CACHE
                 || 2 * of_block <= CACHE,

@@ -17,7 +17,7 @@ use tidegate::internals::{
 use self::batch::{Row, Work};
 use self::update::{Norms, Update};
 use super::blocks::{Blocks, Cell, Small};
-use super::{CACHE, PAIRED_LANES, low_rank, tensor};
+use super::{CACHE, LATENCY_BOUND_LANES, low_rank, tensor};
 use crate::curves::{gated_tanh, sigmoid};
 use crate::layer::{FEW, Io, Layer, Span, is_masked};
 use crate::lines::Lines;
@@ -49,7 +49,7 @@ pub struct Lstm<S, W> {
     basis: Option<Panels>,
     projection: Option<Panels<W>>,
     projection_clip: f32,
-    /// Whether a step sums two blocks of units at once. With vectors of more than [`PAIRED_LANES`] lanes it is false if one
+    /// Whether a step sums two blocks of units at once. With vectors of more than [`LATENCY_BOUND_LANES`] lanes it is false if one
     /// block of f32 weights stays in the first-level cache until the next step, which walks the blocks in the other
     /// direction.
     abreast: bool,
@@ -96,11 +96,11 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
         };
         let is_small = lstm.is_usual() && !lstm.masked && node.input_size == hidden;
         let streams = size_of::<W>() < size_of::<f32>() || of_block > CACHE;
-        let abreast = if lstm.is_usual() || lstm.update.usual && S::LANES > PAIRED_LANES {
-            blocks >= BLOCKS_ABREAST && (streams || S::LANES == PAIRED_LANES)
+        let abreast = if lstm.is_usual() || lstm.update.usual && S::LANES > LATENCY_BOUND_LANES {
+            blocks >= BLOCKS_ABREAST && (streams || S::LANES == LATENCY_BOUND_LANES)
         } else {
             // An update with options has branches, which prevent it from overlapping the next block's sums.
-            S::LANES <= PAIRED_LANES || streams
+            S::LANES <= LATENCY_BOUND_LANES || streams
         };
         Some(Self { size: if is_small { hidden } else { 0 }, abreast, ..lstm })
     }

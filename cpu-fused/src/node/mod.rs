@@ -18,7 +18,7 @@ use crate::simd::Simd;
 const CACHE: usize = 32 << 10;
 /// Up to this many lanes, steps are limited by the latency of their chains of multiply-adds. With more, they are limited
 /// by the loads of weights.
-const PAIRED_LANES: usize = 8;
+const LATENCY_BOUND_LANES: usize = 8;
 
 /// Index of a tensor in the node's spec; `usize::MAX` if there is none of this name.
 fn tensor(node: &Node<'_>, name: &str) -> usize {

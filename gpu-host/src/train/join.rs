@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 const ATTEMPT: Duration = Duration::from_millis(200);
 /// Number of connections that rank 0 waits for at a time. Another one replaces the oldest.
 const PENDING: usize = 256;
-/// Number of connections accepted in a turn: fewer, so that each has several turns to send its greeting.
+/// Number of connections accepted in a turn: fewer than [`PENDING`], so that each has several turns to send its greeting.
 const ACCEPTED: usize = 16;
 /// Shortest time between two reports of ignored connections.
 const REPORT: Duration = Duration::from_secs(10);

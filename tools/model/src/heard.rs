@@ -1,4 +1,4 @@
-//! What a model hears in a sound: its decisions and events.
+//! The decisions and events of a model over a sound.
 
 use std::path::Path;
 

@@ -98,7 +98,7 @@ pub enum Labels {
 }
 
 impl Settings {
-    /// Whether the user has set the option that makes the choice of an assumption.
+    /// Whether the user has set the option that replaces an assumption.
     fn decide(&self, assumption: &Assumption) -> bool {
         let given = [("--schedule", self.schedule.is_some()), ("--front-end", self.front_end.is_some())];
         given.iter().any(|(option, given)| *given && assumption.option.starts_with(option))
@@ -414,7 +414,7 @@ pub fn read_front_end(file: &Path) -> Result<(Mfcc, u32), LoadError> {
     }
     if !file.exists() {
         let known = Mfcc::NAMES.join(", ");
-        return setting(file, format!("is no file, and no front end has this name; known: {known}"));
+        return setting(file, format!("is not a file, and no front end has this name; known: {known}"));
     }
     let text = read_bytes(file)?;
     let front_end: Mfcc = serde_json::from_slice(&text).or_else(|error| {

@@ -48,7 +48,7 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let Some(blocks) = node.weights::<K>(FEATURE_WEIGHTS, node.input_size) else { return };
     let x = K::operand(x, node.input_size);
     let results = state.get_mut(..node.dim(&RESULTS)).unwrap_or_default();
-    // The blocks go on behind the matrix, so the results end the loop.
+    // The blocks extend past the end of the matrix, so the results limit the loop.
     for (results, block) in results.chunks_mut(memory.saturating_mul(4).max(1)).zip(blocks) {
         for (results, sum) in results.chunks_mut(memory).zip(K::dot([0; 4], block, x)) {
             // Each result moves to the place of the one before it.

@@ -103,8 +103,8 @@ fn requantize(node: &Node<'_>, rows: &[RowBlock], sums: &[[i32; 4]], y: &mut [i1
     }
 }
 
-/// Adds a row to the window of bytes of a node, whose number `first` this is. Returns the window if it has an output. For
-/// backends with kernels of their own.
+/// Adds a row to the window of bytes of a node; `first` is the value of the node's number of that name. Returns the window
+/// if it has an output. For backends with kernels of their own.
 pub fn window_after<'s>(node: &Node<'_>, x: &[i16], state: &'s mut [i16], first: i32) -> Option<&'s [u8]> {
     advanced(node, x, state, first)
 }

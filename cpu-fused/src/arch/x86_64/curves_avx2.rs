@@ -1,5 +1,5 @@
-//! tanh and sigmoid from one exponential and one division, in fewer operations than the portable tanh, from which sigmoid
-//! would take two more. Their product takes one division too: the divider is what the update of an LSTM waits for.
+//! tanh and sigmoid, each from one exponential and one division, in fewer operations than the portable tanh; a sigmoid from
+//! that tanh would take two more. Their product takes one division too, because divisions limit the update of an LSTM.
 
 use core::arch::x86_64::*;
 use core::f32::consts::{LN_2, LOG2_E};

@@ -74,7 +74,7 @@ fn exp<S: Integers>(simd: S, x: S::Vector, integer_bits: u32) -> S::Vector {
     let quarters = simd.shr(simd.sub(below, x), quarter_bits);
     let mut result = exp_of_quarter(simd, simd.shl(below, integer_bits));
     for (k, &power) in POWERS.iter().enumerate() {
-        // No argument has so many quarters.
+        // The number of quarters has at most `integer_bits` + 2 bits.
         if k as u32 > integer_bits + 1 {
             break;
         }

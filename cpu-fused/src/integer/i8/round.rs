@@ -106,7 +106,7 @@ impl<V: Copy> Factors<V> {
     fn divided<S: Integers<Vector = V>>(self, simd: S, x: V, whole: V) -> V {
         let one = simd.splat(1);
         let less = simd.sub(self.shift, one);
-        // Only where the shift is 0 all bits are set.
+        // All bits are set only where the shift is 0.
         let is_whole = simd.shr(less, 31);
         let divided = halved(simd, simd.shr_each(x, simd.max(less, simd.splat(0))));
         simd.add(divided, simd.and(simd.sub(whole, divided), is_whole))

@@ -20,8 +20,8 @@ use tidegate_model::sound::schedule_text;
 pub enum Backend {
     /// The reference kernels of the `tidegate` crate: the bits of a microcontroller
     Scalar,
-    /// Kernels for the instruction set of this machine: the bits of a microcontroller in integers, other last bits in f32
-    /// and f16
+    /// Kernels for the instruction set of this machine: the bits of a microcontroller in integers; f32 and f16 differ in
+    /// the last bits
     #[default]
     Fused,
 }

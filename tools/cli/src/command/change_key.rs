@@ -14,7 +14,8 @@ use super::{Failure, Outcome, check_outputs, shown};
 
 /// Signs a change of the signing key, for devices that hold the root key
 ///
-/// A device that has received the record accepts images by the new key, and no more updates by the one that it replaces.
+/// A device that has received the record accepts images signed with the new key, and refuses further updates signed with
+/// the key that it replaces.
 #[derive(clap::Args)]
 #[command(after_help = "Examples, after `tidegate keygen root.pem` and `tidegate keygen key.pem`:
   tidegate change-key key.pub.pem --root root.pem --serial 1 -o change.tgk")]

@@ -13,7 +13,7 @@ use super::{Failure, Outcome, check_outputs};
 /// Writes the network of an image as ONNX, to view it or to run it elsewhere
 ///
 /// The file holds LSTM, GRU and other operators in floats, with the weights of the image behind DequantizeLinear. It takes
-/// [n, steps, features] from a zero state and returns [n, rows, classes]. The front end and the detector stay behind.
+/// [n, steps, features] from a zero state and returns [n, rows, classes]. The front end and the detector are not exported.
 #[derive(clap::Args)]
 #[command(after_help = "Example, in the folder of `tidegate demo --keep .`:
   tidegate export gru_s.tgi -o gru_s.onnx")]

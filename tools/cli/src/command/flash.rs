@@ -40,7 +40,7 @@ pub struct Args {
     /// Baud rate of a serial port
     #[arg(long, value_name = "RATE", default_value_t = 115_200)]
     baud: u32,
-    /// Longest time in which the device answers: erasing its flash and verifying the image take seconds
+    /// Maximum time to wait for an answer; a device takes seconds to erase its flash and to verify an image
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
     #[command(flatten)]

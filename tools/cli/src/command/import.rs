@@ -24,7 +24,7 @@ use super::{Outcome, check_extension, check_outputs, layers, print_notes, shown}
 /// - RNNoise weights (.rnn, or text)
 /// - canonical models (.safetensors)
 ///
-/// A file that holds only weights, whose architecture the names of its tensors do not show, needs --arch.
+/// A file that holds only weights needs --arch if the names of its tensors do not determine the architecture.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 #[command(after_help = "Examples, in the folder of `tidegate demo --keep .`:

@@ -14,8 +14,8 @@ use tidegate_model::sign::hex;
 
 /// Makes a key pair that signs images
 ///
-/// Writes the private key as PKCS#8, which openssl reads and only you may read, and the public key beside it as KEY.pub.pem.
-/// The firmware holds the 32 bytes of the public key, which are printed.
+/// Writes the private key as PKCS#8, which openssl can read, to a file that only its owner may read. Writes the public key
+/// beside it as KEY.pub.pem, and prints its 32 bytes for the firmware.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   tidegate keygen key.pem

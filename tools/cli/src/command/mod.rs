@@ -138,7 +138,7 @@ fn check_extension(output: &Path, other: &str, reason: impl fmt::Display) -> Out
     }
 }
 
-/// A path for JSON, which has no bytes that are not UTF-8.
+/// A path as text for JSON; bytes that are not UTF-8 are replaced.
 fn shown(path: &Path) -> String {
     path.display().to_string()
 }

@@ -40,9 +40,9 @@ pub struct Args {
     /// Number format of weights, activations and states [default: i8x16, or i8 for an integer model]
     #[arg(long, value_parser = numeric())]
     numeric: Option<Numeric>,
-    /// Calibration data for integer ranges: an index CSV, a folder of clips, or an input file with one sequence or many,
-    /// [n, steps, features], of which `x` or `x_train` counts (.npy, .npz, .safetensors, .ts); `noise` stands for features
-    /// from -1 to 1 [default: the sounds that tidegate carries, for a model with a front end]
+    /// Calibration data for integer ranges: an index CSV, a folder of clips, or an input file (.npy, .npz, .safetensors,
+    /// .ts) with one sequence, or with many, [n, steps, features], in a tensor such as `x` or `x_train`; `noise` stands for
+    /// random features from -1 to 1 [default: the sounds that tidegate carries, for a model with a front end]
     #[arg(long, value_name = "DATA")]
     calibrate: Option<PathBuf>,
     /// Rule for integer ranges: `auto` (all calibration values, with a margin where rounding permits it), `minmax` (exactly
@@ -66,7 +66,7 @@ pub struct Args {
     /// (.html) or text
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Fail instead of warning: the output is less than 30 dB from that of f32, or more than 1 % of the decisions change
+    /// Fail instead of warning: the output has less than 30 dB signal-to-noise ratio, or more than 1 % of the decisions change
     #[arg(long)]
     strict: bool,
     /// Add a self-test to the image: inputs and the bits of the outputs, which a device compares before it keeps an update

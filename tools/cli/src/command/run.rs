@@ -21,7 +21,7 @@ use super::{Failure, Outcome, check_outputs, graph, print_file_notes, row_text, 
 /// Runs a model on a sequence, step by step, from a zero or saved state, with its schedule
 ///
 /// The input is [steps, features] in .npy, .npz, .safetensors or .csv, or sound (.wav, .flac) for a model with a front
-/// end; for a model without one that takes one number a step, the steps are the samples of the sound. The tensors of
+/// end. If a model has no front end and takes one number a step, the samples of the sound are its steps. The tensors of
 /// .npz and .safetensors have the names of the inputs; the other formats hold one tensor without a name. The output is
 /// [rows, classes], with a row for every step that has an output: every step of a model with an endless state, the last
 /// step of each window of a model with a schedule. Without --output it is printed with the numbers of the steps. If a

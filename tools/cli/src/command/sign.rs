@@ -16,9 +16,9 @@ use tidegate_model::sign::hex;
 
 /// Signs an image, for devices that require a signature
 ///
-/// An earlier signature is replaced. Image, key, counter and product give one signature. For a key in a hardware security
-/// module, give the public key: --digest writes the message to sign with Ed25519, and --attach reads the 64 bytes of the
-/// signature.
+/// An earlier signature is replaced. The same image, key, counter and product always give the same signature. For a key in
+/// a hardware security module, give the public key: --digest writes the message to sign with Ed25519, and --attach reads
+/// the 64 bytes of the signature.
 #[derive(clap::Args)]
 #[command(after_help = "Examples, in the folder of `tidegate demo --keep .`, after `tidegate keygen key.pem`:
   tidegate sign gru_s.tgi --key key.pem --counter 1 -o signed.tgi
@@ -42,7 +42,7 @@ pub struct Args {
     /// File to write the signed image to
     #[arg(long, short, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// File to write the message to sign to, instead of signing it
+    /// File for the message that the key must sign; the image is not signed
     #[arg(long, value_name = "FILE", conflicts_with_all = ["attach", "output"])]
     digest: Option<PathBuf>,
     /// File with the signature of the message

@@ -27,7 +27,7 @@ fn a_front_end_is_a_name_or_a_file() {
         here.refuse(&args.each_ref().map(String::as_str), file, parts);
     };
     refuse("precise", &gru_pb(), &["it gives 13 features, but input \"Mfcc\" has 10"]);
-    refuse("exact", "exact", &["is no file, and no front end has this name; known: precise"]);
+    refuse("exact", "exact", &["is not a file, and no front end has this name; known: precise"]);
     here.write("words.json", r#"{"window": "blackman"}"#);
     refuse(
         "words.json",

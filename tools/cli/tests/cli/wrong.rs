@@ -109,7 +109,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "pack m.pb -o x.tgi --front-end nofile",
-        "nofile: is no file, and no front end has this name; known: precise, micro_wake_word, mlperf_streaming",
+        "nofile: is not a file, and no front end has this name; known: precise, micro_wake_word, mlperf_streaming",
     ),
     (
         "pack m.pb -o x.tgi --calibrate folder",

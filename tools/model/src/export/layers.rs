@@ -50,7 +50,7 @@ impl Export {
         let Sums { input, bias, .. } = layer.of.sums(&LAYER);
         let weights = format!("{}/weights", layer.name);
         let weights = self.graph.weights(&weights, &input, &[rows, cols], 0, |row, col| row * cols + col);
-        // Of a product with dequantized weights onnxruntime makes one that rounds the values to 8 bits. It does not if the
+        // onnxruntime replaces a product with dequantized weights by one that rounds the values to 8 bits, unless the
         // weights are transposed in between.
         let weights = self.graph.op(layer.name, "Transpose", &[&weights], vec![ints("perm", &[1, 0])]);
         let product = self.graph.op(layer.name, "MatMul", &[x, &weights], vec![]);

@@ -1,4 +1,7 @@
 //! Quantization of weight rows: the scale of each row, and the multiplier that converts its sums to the output scale.
+//!
+//! `scale` is the unit of a value, `step` that of a weight, and `unit` = `step` · `scale` that of a sum. Of two parts, the
+//! finer one has the smaller unit.
 
 use tidegate::Numeric;
 use tidegate::internals::{
@@ -249,8 +252,8 @@ pub fn row(parts: [Part<'_>; 2], first: usize, target: Target) -> Option<Row> {
     let (fine, coarse) = (parts[first], parts[1 - first]);
     let least = fine.least_unit() * target.draw.grid;
     let unit = (coarse.least_unit() * target.draw.grid).max(target.negligible()).max(least);
-    // The scales of the two sums differ by a power of two, so the finer or the coarser part loses up to one bit. Where
-    // nothing is known of the values, either part may lose up to half a bit.
+    // The scales of the two sums differ by a power of two, so one part is stored up to one bit coarser than its weights
+    // allow. Without observed values, either part may lose up to half a bit.
     let room = if least > 0.0 { (unit / least).log2().clamp(0.0, MOST_SHIFT) } else { 0.0 };
     let is_observed = parts.iter().any(|part| part.operand.is_observed);
     let mut shifts = match target.draw.finest {

@@ -1,4 +1,4 @@
-//! A serial port, a pseudoterminal, or a Unix socket. Reads and writes end after a time.
+//! A serial port, a pseudoterminal, or a Unix socket. Reads and writes time out.
 
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::OwnedFd;

@@ -42,7 +42,7 @@ pub struct Frame {
     /// The same of the samples one pitch period ago.
     delayed: [Complex32; BINS],
     delayed_energies: [f32; BANDS],
-    /// How much each band is like itself one period ago, -1 to 1.
+    /// The correlation of each band with itself one pitch period earlier, from -1 to 1.
     correlations: [f32; BANDS],
 }
 
@@ -85,7 +85,7 @@ impl Features {
         frame
     }
 
-    /// Of the last two frames, so many samples ago.
+    /// The spectrum of the two frames that end `ago` samples before the newest one, and the energies of its bands.
     fn spectrum(&self, ago: usize) -> ([Complex32; BINS], [f32; BANDS]) {
         let end = PAST - ago;
         let windowed = self.past[end - 2 * FRAME..end].iter().zip(&self.window).map(|(x, w)| Complex32::from(x * w));

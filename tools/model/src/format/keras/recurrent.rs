@@ -27,8 +27,8 @@ pub(super) fn recurrent(case: &mut Case<'_>) -> Result<Layer> {
     }
 }
 
-/// A layer with Keras's own weights or with weights saved by a cuDNN layer, for either class. The bias of cuDNN weights
-/// is twice as long.
+/// A layer with Keras's own weights or with those of `CuDNNLSTM` and `CuDNNGRU`; either class may have either weights. The
+/// bias of cuDNN weights is twice as long.
 fn layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer> {
     let gates = kind.spec().gates.len().max(1);
     let kernel = case.named("kernel")?;
@@ -47,7 +47,7 @@ fn layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer> {
     let mut layer = Layer::new(kind, input, units)
         .tensor("input_weights", ordered(kind, input_weights))
         .tensor("recurrent_weights", ordered(kind, recurrent_weights));
-    // If the argument is not set, the shape of the bias decides.
+    // If the argument is not set, the shape of the bias decides. Without a bias, `defaults` has asked for the argument.
     let twice = shape.is_none_or(|shape| shape.len() == 2 || folded);
     let reset_after = kind == CellKind::Gru && case.flag("reset_after", twice)?;
     if reset_after {

@@ -1,9 +1,9 @@
 //! A WaveNet (van den Oord et al. 2016): dilated causal convolutions with residual connections, whose outputs are added up
 //! for a head.
 //!
-//! Before the first sample the network has heard silence. What it then computes is constant, but not 0, since its layers
-//! have biases. So each value in front of a convolution is stored relative to its value in silence, and the biases make up
-//! for the difference. Then the zeros with which a delay starts are what it has in silence.
+//! The samples before the first one are silence. Over silence the values of the network are constant, but not 0, because its
+//! layers have biases. Therefore each value before a convolution is stored minus its value in silence, and the biases
+//! compensate the difference. The zeros with which a delay starts then stand for silence.
 
 use tidegate::internals::{activation::Activation, cell::CellKind};
 

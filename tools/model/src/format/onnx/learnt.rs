@@ -23,8 +23,8 @@ pub(super) struct Learnt {
 }
 
 impl Reader<'_> {
-    /// Gives the length of `--window` to the only open dimension without a role that is not the first one; whether this is
-    /// new.
+    /// Gives the length of `--window` to an open dimension, if exactly one has no role and is not the first dimension of its
+    /// input. Returns whether this call has found one.
     pub(super) fn takes_window(&self, learnt: &mut Learnt) -> Result<bool> {
         if self.options.window.is_none() || learnt.window.is_some() {
             return Ok(false);
@@ -54,8 +54,9 @@ impl Reader<'_> {
         self.inputs().any(|input| is_given(input) == Some(true))
     }
 
-    /// Makes steps of every batch of a fixed size, which the graph may need in full; whether there is one. Operators with a
-    /// state for each sequence of a batch refuse steps, and any other operator reads each step alone.
+    /// Reads every batch of a fixed size as steps, because the graph may need all of it. Returns whether there is such a
+    /// batch. Operators with a state for each sequence of a batch refuse steps, and any other operator reads each step
+    /// alone.
     fn has_frames(&self, learnt: &mut Learnt) -> Result<bool> {
         let inputs: Vec<&ValueInfo> = self.variable(learnt).collect();
         let said = inputs.iter().map(|input| Ok(self.said(input)?.1)).collect::<Result<Vec<_>>>()?;
@@ -108,7 +109,8 @@ impl Reader<'_> {
         Ok(error)
     }
 
-    /// An option that gives the open dimensions of an input: the first one of some usual lengths with which the graph is read.
+    /// The option `--shape` for an input. Its open dimensions get the first of some usual lengths with which the graph can be
+    /// read.
     pub(super) fn shape_hint(&self, input: &str, dims: &[Option<usize>]) -> String {
         if self.proposes {
             for length in hint::LENGTHS {

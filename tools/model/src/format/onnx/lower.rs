@@ -15,8 +15,8 @@ use crate::format::{layer::Layer, network::Direction, network::Source, refuse::e
 /// The most parts of one output in a row that are read one by one.
 const MOST_PARTS: usize = 2;
 
-/// The most features of an output that is read several times in a row, and the least number of times: a list of positions
-/// is smaller than a list of inputs.
+/// Repetitions of an output in a row are merged if it has at most this many features and is repeated at least this many
+/// times, because a list of positions is then smaller than a list of inputs.
 const MOST_REPEATED: usize = 4;
 const LEAST_TIMES: usize = 4;
 

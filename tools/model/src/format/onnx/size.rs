@@ -1,5 +1,5 @@
-//! Whether a network has more weights than the numbers of its graph: an operator that has no layer becomes a product with
-//! constants.
+//! A note on a network with more weights than its graph has numbers. This happens if an operator without a layer of its own
+//! becomes a product with constants.
 
 use crate::canonical::Canonical;
 

@@ -1,5 +1,5 @@
-//! Attention reads its operands in rows. Neither the copies for each step nor the sums over all steps then store positions in
-//! the image.
+//! Attention whose operands are read row by row. The copies for each step and the sums over all steps then need no element
+//! positions in the image.
 
 use tidegate::internals::{activation::Activation, cell::CellKind};
 

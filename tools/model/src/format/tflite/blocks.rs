@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
         Ok(of_axes)
     }
 
-    /// A change of dimensions between blocks and convolution: a dimension of 1 more, or less.
+    /// A reshape between the blocks and the convolution, which adds or removes a dimension of 1.
     pub(super) fn reshaped_blocks(&mut self, operator: &Operator<'_>, mut of: Blocked) -> Refused {
         let x = self.value(operator, 0)?;
         let mut x = self.flat(x);

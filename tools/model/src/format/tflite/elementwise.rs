@@ -38,7 +38,7 @@ impl Arithmetic {
     }
 }
 
-/// Two values, the one of fewer dimensions with leading dimensions of 1 as the other has.
+/// Gives two values the same number of dimensions, by leading dimensions of 1.
 fn of_one_rank(mut a: Value, mut b: Value) -> [Value; 2] {
     let rank = a.shape.len().max(b.shape.len());
     for value in [&mut a, &mut b] {

@@ -138,7 +138,7 @@ pub struct Reader<'a> {
     pub cells: Cells,
     /// Cells whose steps are apart.
     pub unrolled: Option<Unrolled>,
-    /// Why steps are no unrolled layer, and what to do.
+    /// Why steps do not form an unrolled layer, and what to do.
     pub no_loop: Option<(String, &'static str)>,
     /// Inputs that are indices, by the tensors that tables read.
     pub indices: HashMap<usize, usize>,

@@ -96,7 +96,7 @@ impl Operator<'_> {
     /// Whether all options but those of shapes are those of another operator of the same kind.
     pub fn has_options_of(&self, other: &Self) -> Result<bool> {
         for &name in self.fields().1.iter().filter(|name| !matches!(**name, "new_shape" | "squeeze_dims")) {
-            // A byte in place of four: what follows a byte is not part of it.
+            // An option of one byte is read as one byte, because the bytes after it belong to other fields.
             let is_byte = name == FUSED || name == "padding" || name.starts_with("keep_") || OF_BYTES.contains(&name);
             let same = match is_byte {
                 true => self.option(name, 0_i8)? == other.option(name, 0_i8)?,

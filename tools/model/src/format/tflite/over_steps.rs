@@ -92,7 +92,7 @@ impl Reader<'_> {
         Ok((self.network.concat(&parts), reversed))
     }
 
-    /// The outputs of all steps, which dimension `all` counts, or that of the last step.
+    /// The outputs of all steps, if `all` is the dimension that counts them; otherwise the output of the last step.
     pub fn shown(&mut self, value: Value, all: Option<usize>, shape: Vec<usize>) -> Value {
         let value = Value { shape, ..value };
         match (value.along, all) {

@@ -109,7 +109,7 @@ impl Reader<'_> {
     pub fn counts(&self, number: usize) -> Result<Option<Counts>> {
         let tensor = &self.model.main.tensors[number];
         let Some(Quantization { scales, zero_points, .. }) = tensor.quantization()? else { return Ok(None) };
-        // The integers of uint8 are less by 128 here, so that they are those of int8.
+        // 128 is subtracted from the integers of uint8, so that they are those of int8.
         let middle = if tensor.of == Type::U8 { 128 } else { 0 };
         match (scales.as_slice(), zero_points.as_slice()) {
             (&[scale], &[zero_point]) if (-128..=127).contains(&zero_point.saturating_sub(middle)) => {

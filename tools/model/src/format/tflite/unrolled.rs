@@ -15,7 +15,7 @@ use super::unsupported;
 use crate::error::{ImportError, Result};
 use crate::format::tf1::{Arena, Expr, Id, chain, find_cell, of_steps};
 
-/// The advice about steps that are no unrolled layer.
+/// The advice about steps that do not form an unrolled layer.
 pub const WITHOUT: &str =
     "convert the network without unroll=True or TimeDistributed, or import the file of its own framework";
 
@@ -78,7 +78,7 @@ fn up_to(arena: &mut Arena, id: Id) -> Result<Option<Id>, String> {
 }
 
 impl<'a> Reader<'a> {
-    /// An error of a graph with steps that are no unrolled layer, with the reason.
+    /// An error of a graph with steps that do not form an unrolled layer, with the reason.
     pub fn of_no_loop(&self, error: ImportError) -> ImportError {
         match (&self.no_loop, error) {
             (Some((found, advice)), ImportError::UnreadOp { .. } | ImportError::Node { .. }) => {
@@ -114,7 +114,7 @@ impl<'a> Reader<'a> {
                         continue;
                     }
                     let name = output.map_or_else(|| Ok(String::new()), |&output| main.tensors[output].name())?;
-                    let reason = format!("{name:?} joins steps that are no unrolled layer: {reason}");
+                    let reason = format!("{name:?} joins steps that do not form an unrolled layer: {reason}");
                     self.no_loop.get_or_insert((reason, WITHOUT));
                 }
                 // The outputs of an operator that the algebra does not know become inputs of the algebra.
@@ -213,7 +213,7 @@ impl<'a> Reader<'a> {
                 Ok(Some(sequence)) => (sequence, None),
                 Ok(None) => return Ok(None),
                 Err(reason) => {
-                    let reason = format!("{:?} ends steps that are no unrolled layer: {reason}", of.name()?);
+                    let reason = format!("{:?} ends steps that do not form an unrolled layer: {reason}", of.name()?);
                     self.no_loop.get_or_insert((reason, WITHOUT));
                     return Ok(None);
                 }
