@@ -7,7 +7,7 @@
 use tidegate::internals::activation::Activation;
 
 use super::update::gates;
-use super::{GATES, Lstm, Norms, OUTPUT, PAIRED_LANES, kept};
+use super::{GATES, LATENCY_BOUND_LANES, Lstm, Norms, OUTPUT, kept};
 use crate::curves::{activate, gated_tanh};
 use crate::layer::{Line, SEQUENCES, Span};
 use crate::node::copy;
@@ -18,7 +18,7 @@ use crate::weight::Weight;
 
 /// With fewer sequences, the products with the input are computed ahead.
 const fn ahead_below<S: Simd>() -> usize {
-    if S::LANES == PAIRED_LANES { GROUP } else { S::ROWS }
+    if S::LANES == LATENCY_BOUND_LANES { GROUP } else { S::ROWS }
 }
 
 /// Rows whose sums are in memory at the same time: they fit the first-level cache.

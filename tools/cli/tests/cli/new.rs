@@ -68,7 +68,11 @@ fn every_board_gets_a_whole_project() {
                 }
                 let readme = str::from_utf8(&project["README.md"]).unwrap();
                 assert!(readme.lines().count() <= 13, "{board}: {readme}");
-                assert_eq!(is_qemu, !readme.contains("has not been run on a board yet"), "{board} only compiles: {readme}");
+                assert_eq!(
+                    is_qemu,
+                    !readme.contains("has not been run on a board yet"),
+                    "{board} only compiles: {readme}"
+                );
                 let has_sound = project.contains_key("recording.i16");
                 // The other boards have a driver for a microphone.
                 assert_eq!(has_sound, model != keras && (is_qemu || board == "stm32h7"), "{board} {options:?}");
