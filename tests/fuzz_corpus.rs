@@ -9,7 +9,7 @@
 //! cargo test --release -p tidegate-tests -- --ignored regenerate
 //! ```
 //!
-//! It also writes the inputs that `cargo xtask fuzz` starts from to `target/fuzz/TARGET`.
+//! The same command writes the inputs that `cargo xtask fuzz` starts from to `target/fuzz/TARGET`.
 
 use std::collections::BTreeMap;
 use std::fs;

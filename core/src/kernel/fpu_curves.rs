@@ -7,7 +7,7 @@
 //! exponential.
 //!
 //! A comparison of floats takes four instructions. Therefore the magnitudes of all four values are compared as integers.
-//! They are limited one by one only if one of them is beyond the limit or NaN.
+//! If one of them is beyond the limit or NaN, each is limited on its own.
 
 use core::arch::asm;
 

@@ -25,8 +25,8 @@ pub(crate) mod taps;
 mod written;
 
 // The kernels in assembly, selected by the target of the build. Each implements `Kernel`; on the other targets its layout
-// runs in plain Rust, by the defaults of `Kernel`. Armv6-M is the target without 32-bit atomics. `neon`, `simd128` and `sse2` have the
-// products of `Portable` only.
+// runs in plain Rust, by the defaults of `Kernel`. Armv6-M is the target without 32-bit atomics. `neon`, `simd128` and
+// `sse2` have the products of `Portable` only.
 #[cfg(all(target_arch = "arm", feature = "dsp"))]
 #[expect(unsafe_code)]
 mod dsp_asm;

@@ -1,5 +1,5 @@
-//! The gates of a GRU on Thumb-2 and, with the DSP extension, of an LSTM, one unit at a time in registers. The results equal those of [`gates`](super::gates)
-//! bit for bit.
+//! The gates of a GRU on Thumb-2 and, with the DSP extension, of an LSTM, one unit at a time in registers. The results
+//! equal those of [`gates`](super::gates) bit for bit.
 
 use core::arch::asm;
 

@@ -49,9 +49,9 @@ pub struct Lstm<S, W> {
     basis: Option<Panels>,
     projection: Option<Panels<W>>,
     projection_clip: f32,
-    /// Whether a step sums two blocks of units at once. With vectors of more than [`LATENCY_BOUND_LANES`] lanes it is false if one
-    /// block of f32 weights stays in the first-level cache until the next step, which walks the blocks in the other
-    /// direction.
+    /// Whether a step sums two blocks of units at once. With vectors of more than [`LATENCY_BOUND_LANES`] lanes, blocks of
+    /// f32 weights that fit the first-level cache are summed one at a time: the next step walks the blocks in the other
+    /// direction and finds the last one in the cache.
     abreast: bool,
     update: Update<S>,
 }

@@ -27,10 +27,10 @@ const WRAPPER: &str = "RUSTC_WRAPPER";
 /// come with code that is not optimized.
 const OPTIMIZED: [&str; 2] = ["tidegate", "tidegate-fused"];
 
-/// The command. Most tests are not optimized, so the build takes a third less time. The libraries that they link are optimized. A profile
-/// of cargo cannot tell a library from its unit tests, so cargo starts rustc through this program. Cargo does not know of
-/// this: the same command without it uses what was built with it, and the other way round. If the variable names another
-/// wrapper, such as a cache, that one stays and all tests are optimized.
+/// The command. The libraries are optimized. Most tests are not, so the build takes a third less time. A profile of cargo
+/// cannot tell a library from its unit tests, so cargo starts rustc through this program. Cargo does not know of this: the
+/// same command without it uses what was built with it, and the other way round. If the variable names another wrapper,
+/// such as a cache, that one stays and all tests are optimized.
 pub fn command() -> Command {
     let mut command = cargo(".", &ARGUMENTS);
     if env::var_os(WRAPPER).is_none()

@@ -106,7 +106,7 @@ fn read(path: &Path, wanted: Option<u32>) -> Result<Audio, DataError> {
     let audio = match bytes.get(..4) {
         Some(b"RIFF") => guarded(|| wav(&bytes, |format| format.check(path, wanted))),
         Some(b"fLaC") => guarded(|| flac(&bytes, |format| format.check(path, wanted))),
-        _ => Ok(Err("is neither .wav nor .flac".into())),
+        _ => Ok(Err("is neither .wav nor .flac: convert the sound to one of them".into())),
     };
     audio.and_then(|audio| audio).map_err(|e| e.of(path))
 }

@@ -1,6 +1,6 @@
-//! Ranges of candidates that may leave -1 to 1. A candidate is not visible in any value of the model: a gate may suppress most of it,
-//! and the rest may be much smaller. A copy of the node therefore runs beside the model, from the same state, with
-//! gates that pass the whole candidate and nothing else.
+//! Ranges of candidates that may leave -1 to 1. A candidate is not visible in any value of the model: a gate may suppress
+//! most of it, and the rest may be much smaller. A copy of the node therefore runs beside the model, from the same state,
+//! with gates that pass the whole candidate and nothing else.
 
 use std::collections::{BTreeMap, HashMap};
 

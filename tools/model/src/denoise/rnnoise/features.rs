@@ -34,7 +34,7 @@ pub struct Features {
 
 /// A frame and the one before it, as spectra.
 pub struct Frame {
-    /// What the network reads, or `None` for a silent frame.
+    /// The input of the network, or `None` for a silent frame.
     pub features: Option<[f32; FEATURES]>,
     /// The spectrum, divided by 480.
     pub bins: [Complex32; BINS],

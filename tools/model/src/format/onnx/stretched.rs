@@ -29,8 +29,8 @@ struct Stretched {
 }
 
 impl Session<'_> {
-    /// Merges a value in rows with a smaller one, as [`merge`](Self::merge) does: either every row meets the whole smaller value
-    /// (a query), or each row meets one element of it (a share).
+    /// Merges a value in rows with a smaller one, as [`merge`](Self::merge) does: either every row meets the whole smaller
+    /// value (a query), or each row meets one element of it (a share).
     pub(super) fn merge_stretched(
         &mut self,
         how: &'static str,

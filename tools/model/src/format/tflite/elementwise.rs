@@ -93,8 +93,8 @@ impl Reader<'_> {
         self.activated(operator, Value { source, counts, ..a })
     }
 
-    /// Two values with their steps or rows in the same dimension: the positions of a whole value beside the rows of a window are
-    /// rows too. Otherwise both become whole, since steps beside a whole window are those of this window.
+    /// Two values with their steps or rows in the same dimension: the positions of a whole value beside the rows of a window
+    /// are rows too. Otherwise both become whole, since steps beside a whole window are those of this window.
     fn of_one_kind_or_whole(&mut self, a: Value, b: Value) -> [Value; 2] {
         if a.along == b.along {
             return [a, b];
