@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::Failure;
 use crate::firmware::workspace_target_dir;
-use crate::shell::{cargo, root, run as run_command, shown};
+use crate::shell::{cargo, is_ci, root, run as run_command, shown};
 
 /// Files that every package must contain.
 const FILES: [&str; 4] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
@@ -117,7 +117,7 @@ fn rust_version(metadata: &Value) -> Result<(), Failure> {
     }
     let difference =
         format!("Cargo.toml states rust-version {stated}, but this is {used}: only the stated one is tested");
-    if std::env::var_os("CI").is_some() {
+    if is_ci() {
         return Err(difference);
     }
     eprintln!("NOTE {difference}");

@@ -144,6 +144,11 @@ fn wait(child: Child) -> io::Result<ExitStatus> {
     Ok(status)
 }
 
+/// Whether this is CI, where a check whose tools are missing fails and nobody interrupts a command.
+pub fn is_ci() -> bool {
+    std::env::var_os("CI").is_some()
+}
+
 /// Time limit of [`stream`] in CI. The longest test command takes ten minutes when others run beside it.
 const STREAM_LIMIT: Duration = Duration::from_secs(1800);
 
@@ -151,7 +156,7 @@ const STREAM_LIMIT: Duration = Duration::from_secs(1800);
 ///
 /// In CI, where nobody interrupts a command that hangs, it has a time limit.
 pub fn stream(command: Command, line: impl FnMut(&str)) -> Result<bool, Failure> {
-    stream_within(command, std::env::var_os("CI").map(|_| STREAM_LIMIT), line)
+    stream_within(command, is_ci().then_some(STREAM_LIMIT), line)
 }
 
 /// With a limit, the command is the leader of a process group, which is killed as a whole. Ctrl-C does not reach this group.

@@ -88,7 +88,7 @@ impl Total {
     pub fn skips(&mut self, reason: &str) {
         let may_lack = MAY_LACK.iter().any(|lacks| reason.contains(&format!("SKIP {lacks}")));
         self.pretended += 1;
-        if std::env::var_os("CI").is_some() && !may_lack {
+        if shell::is_ci() && !may_lack {
             self.failed += 1;
             self.failures.push(reason.to_owned());
         } else {
@@ -113,7 +113,7 @@ impl Total {
 
     /// Reports missing tools: SKIP on a developer's machine, a failure in CI.
     pub fn lacks(&mut self, what: &str, failure: &str) {
-        if std::env::var_os("CI").is_some() {
+        if shell::is_ci() {
             say(failure);
             self.failed += 1;
             self.failures.push(format!("{what}: {failure}"));
@@ -213,7 +213,7 @@ mod tests {
             total.add(line);
         }
         let (lacking, line) = (total.failures.clone(), total.line());
-        if std::env::var_os("CI").is_some() {
+        if crate::shell::is_ci() {
             assert_eq!(
                 (line.as_str(), lacking),
                 ("1 passed, 1 failed, 1 skipped", vec!["a: SKIP a: there is no tool".to_owned()])
