@@ -19,16 +19,15 @@ pub fn run() -> Result<(), Failure> {
         }
         run_command(&format!("format of {folder}"), cargo(folder, &["fmt", "--all", "--check"]))?;
     }
-    // In CI, the tests run the checks of the firmware beside the build of the workspace.
-    let firmware = (!shell::is_ci()).then(|| shell::beside("firmware", firmware_and_boards)).transpose()?;
+    let firmware = shell::beside("firmware", firmware_and_boards)?;
     let workspace = workspace();
     // Joined even if the workspace has failed, because the log of the thread shows its own failures.
-    let firmware = firmware.map_or(Ok(()), shell::Beside::join);
+    let firmware = firmware.join();
     workspace.and(firmware)
 }
 
-/// Lints and builds the firmware and the boards, in a build folder of their own.
-pub fn firmware_and_boards() -> Result<(), Failure> {
+/// The firmware and the boards, in a build folder of their own.
+fn firmware_and_boards() -> Result<(), Failure> {
     // Clippy runs for one architecture, another one each day. The library for C lints the kernels of the Cortex-M4, and those
     // of another core each day.
     let cores = ["m4", "rv32"];

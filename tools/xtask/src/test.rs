@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::shell::{self, cargo, output_within, root};
 use crate::total::Total;
 use crate::{
-    Failure, boards, book, c, check, estimate, firmware, hosts, icount, install, new, python, qemu, share, size,
-    suites, symbols, updates, web,
+    Failure, boards, book, c, estimate, firmware, hosts, icount, install, new, python, qemu, share, size, suites,
+    symbols, updates, web,
 };
 
 /// Time limit of the demo, which takes about two minutes with the builds of the firmware.
@@ -114,11 +114,7 @@ pub fn run() -> Result<(), Failure> {
     let mut total = Total::default();
     // Most builds of these threads share no folder with the workspace.
     let cores = icount::of_today()?;
-    // Both build in the folder of the firmware.
-    let firmware = shell::beside("firmware", move || {
-        let checked = shell::is_ci().then(check::firmware_and_boards);
-        (checked, icount::build(&cores))
-    })?;
+    let counted = shell::beside("icount", move || icount::build(&cores))?;
     let today = Host::ALL[share::of_today(Host::ALL.len())?];
     let hosts = shell::beside("hosts", move || {
         let mut total = Total::default();
@@ -168,11 +164,7 @@ pub fn run() -> Result<(), Failure> {
     if let Some(book) = book {
         total.check("the book is built", || book.join());
     }
-    let (checked, counted) = firmware.join();
-    if let Some(checked) = checked {
-        total.check("the firmware and the boards pass clippy and build", || checked);
-    }
-    let counted = total.check("programs that count instructions are built", || counted);
+    let counted = total.check("programs that count instructions are built", || counted.join());
     // The tests have built the command line. A project has a build folder of its own, and the library for C is built with
     // the workspace.
     let tools = total.check("QEMU and today's compilers for C are there", || tools.join());
