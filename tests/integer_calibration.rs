@@ -10,7 +10,8 @@ use tidegate_model::canonical::Canonical;
 use tidegate_model::compare::Comparison;
 use tidegate_model::data::{read_audio_at, read_tensors};
 use tidegate_model::load::{self, ImageBuffer, Settings};
-use tidegate_model::quantize::{Goal, Kept, KeptWeight, RangeRules, Seen, StandIn, choose};
+use tidegate_model::quantize::{Goal, Kept, KeptWeight, RangeRules, Seen, StandIn, choose, equalized};
+use tidegate_model::verify;
 use tidegate_tests::data;
 use tidegate_tests::network::{activated, drawn, network, node, reading, with};
 use tidegate_tests::random::{Draw, Rng};
@@ -24,8 +25,9 @@ fn packed(model: &Canonical, half: &[f32], goal: &Goal) -> ImageBuffer {
 fn packed_for(layout: Layout, model: &Canonical, half: &[f32], goal: &Goal) -> ImageBuffer {
     let (rules, numeric) = (RangeRules::default(), Numeric::I8x16);
     let ranges = Seen::measure(model, [&[half][..]]).unwrap().ranges(&rules, model);
-    let ranges = choose(model, numeric, ranges, &rules, &[vec![half.to_vec()]], goal, &|| ()).unwrap();
-    load::packed_with(Path::new("model"), model, numeric, &ranges, layout).unwrap()
+    let chosen = choose(model, numeric, ranges, &rules, &[vec![half.to_vec()]], goal, &|| ()).unwrap();
+    let model = chosen.equalized.as_ref().map_or(model, |(equalized, _)| equalized);
+    load::packed_with(Path::new("model"), model, numeric, &chosen.ranges, layout).unwrap()
 }
 
 /// The comparison of an image with its model in f32.
@@ -205,6 +207,132 @@ fn a_layer_that_is_kept_has_weights_of_sixteen_bits() {
     // The budget is the size of the image with 8 bits, so no wider weights fit.
     let budget = Goal { at_least: Some(120.0), budget: Some(narrow.bytes().len()), ..Goal::default() };
     assert_eq!(packed(&model, &input, &budget).bytes().len(), narrow.bytes().len());
+}
+
+/// The channels of a network differ by two decades, and the weights that read them make up for it. The integers are as good as
+/// those of the same network with equal channels, within 6 dB: a factor is rounded to a power of two, which may double the
+/// error of a row.
+#[test]
+fn channels_of_different_sizes_are_equalized() {
+    const COST_DB: f64 = 6.0;
+    let dense = vec![
+        activated(node("a", "dense", "in", [10, 24, 24], &[]), "relu"),
+        activated(node("b", "dense", "a", [24, 24, 24], &[]), "leaky_relu(0.2)"),
+        node("c", "gru", "b", [24, 12, 12], &[]),
+    ];
+    let image: [(&str, usize); 11] = [
+        ("in_height", 5),
+        ("in_width", 4),
+        ("in_channels", 8),
+        ("out_height", 4),
+        ("out_width", 3),
+        ("kernel_height", 2),
+        ("kernel_width", 2),
+        ("stride_height", 1),
+        ("stride_width", 1),
+        ("dilation_height", 1),
+        ("dilation_width", 1),
+    ];
+    let of = |change: &[(&'static str, usize)]| {
+        let value = |&(name, value)| (name, change.iter().find(|of| of.0 == name).map_or(value, |of| of.1));
+        image
+            .iter()
+            .map(value)
+            .chain(change.iter().filter(|of| image.iter().all(|own| own.0 != of.0)).copied())
+            .collect::<Vec<_>>()
+    };
+    let whole = [("in_height", 4), ("in_width", 3), ("out_height", 3), ("out_width", 2)];
+    let conv = vec![
+        activated(node("a", "conv", "in", [5 * 4 * 2, 8, 4 * 3 * 8], &of(&[("in_channels", 2)])), "relu"),
+        activated(
+            node(
+                "b",
+                "depthwise_conv",
+                "a",
+                [4 * 3 * 8, 16, 3 * 2 * 16],
+                &of(&[&whole[..], &[("multiplier", 2)]].concat()),
+            ),
+            "relu",
+        ),
+        with(
+            node(
+                "p",
+                "pool",
+                "b",
+                [3 * 2 * 16, 16, 2 * 16],
+                &of(&[("in_height", 3), ("in_width", 2), ("in_channels", 16), ("out_height", 2), ("out_width", 1)]),
+            ),
+            &["max"],
+        ),
+        node(
+            "c",
+            "conv",
+            "p",
+            [2 * 16, 6, 2 * 6],
+            &of(&[
+                ("in_height", 2),
+                ("in_width", 1),
+                ("in_channels", 16),
+                ("out_height", 2),
+                ("out_width", 1),
+                ("kernel_height", 1),
+                ("kernel_width", 1),
+            ]),
+        ),
+        node("w", "window", "c", [2 * 6, 3 * 2 * 6, 3 * 2 * 6], &[("length", 3), ("hop", 1)]),
+        node("d", "dense", "w", [3 * 2 * 6, 8, 8], &[]),
+    ];
+    for (name, nodes, spread) in [("dense", dense, &["a", "b"][..]), ("conv", conv, &["a", "b", "c"])] {
+        for seed in 0..3 {
+            let mut rng = Rng::new(seed);
+            let even = drawn(&mut rng, nodes.clone(), Draw { weights: 1.0, biases: true });
+            let input = rng.numbers(800 * even.architecture.inputs[0].size, 1.0);
+            let mut uneven = even.clone();
+            for node in spread {
+                scale_channels(&mut uneven, node, &mut rng);
+            }
+            let expected = load::packed(Path::new("model"), &uneven, Numeric::F32).unwrap();
+            let same = compared(&expected.model().unwrap(), &even, &input).output;
+            assert!(same.values > 0 && same.noise == 0.0, "the two networks differ in f32: {same:?}");
+            let [of_even, of_uneven] = [&even, &uneven].map(|model| across_halves(model, &input));
+            println!("{name} {seed}: {of_uneven:.1} dB, with equal channels {of_even:.1} dB");
+            assert!(of_uneven >= of_even - COST_DB, "{name} {seed}: {of_uneven} {of_even}");
+            let image = packed(&uneven, &input, &Goal::default());
+            let (image, file, sequences) = (image.model().unwrap(), Path::new("model"), [vec![input.clone()]]);
+            let reference = verify::reference(&image, file, &uneven, file, &sequences).unwrap();
+            let reference = reference.model().unwrap();
+            let mut comparison = Comparison::new(&image, &reference);
+            comparison.run(&image, &reference, &[&input], |_| ()).unwrap();
+            for layer in &comparison.layers {
+                assert!(layer.snr_db() >= 30.0, "{name} {seed}: {}", layer.text());
+            }
+            let ranges = Seen::measure(&uneven, [&[&input[..]][..]]).unwrap().ranges(&RangeRules::default(), &uneven);
+            let one = equalized(&uneven, &ranges).expect("the channels differ");
+            let image = load::packed(Path::new("model"), &one, Numeric::F32).unwrap();
+            assert_eq!(compared(&image.model().unwrap(), &even, &input).output.noise, 0.0, "{name} {seed}");
+        }
+    }
+}
+
+/// Multiplies the channels of a node's output by powers of two over two decades, and divides the weights that read them.
+fn scale_channels(model: &mut Canonical, node: &str, rng: &mut Rng) {
+    let channels = model.tensors[&format!("{node}.weights")].shape[0];
+    let factors: Vec<f32> = (0..channels).map(|_| (rng.below(8) as f32 - 4.0).exp2()).collect();
+    for tensor in ["weights", "bias"] {
+        let values = &mut model.tensors.get_mut(&format!("{node}.{tensor}")).unwrap().data;
+        let each = values.len() / channels;
+        values.iter_mut().enumerate().for_each(|(at, value)| *value *= factors[at / each]);
+    }
+    let reader = model.architecture.nodes.iter().skip_while(|of| of.name != node).skip(1);
+    let reader = reader.clone().find(|of| !["pool", "window"].contains(&of.cell.as_str())).unwrap().clone();
+    let name = if reader.cell == "gru" { "input_weights" } else { "weights" };
+    let tensor = model.tensors.get_mut(&format!("{}.{name}", reader.name)).unwrap();
+    let cols = tensor.data.len() / tensor.shape[0];
+    let by_rows = reader.cell == "depthwise_conv";
+    for (at, value) in tensor.data.iter_mut().enumerate() {
+        let channel = if by_rows { at / cols / reader.extents["multiplier"] } else { at % cols % channels };
+        *value /= factors[channel];
+    }
 }
 
 /// A few inputs are far greater than the others and saturate the gates; a few weights are far greater than the others.

@@ -195,9 +195,10 @@ impl Score {
         self.counted += 1;
         let (rules, numeric) = (RangeRules::default(), Numeric::I8x16);
         let ranges = Seen::measure(model, [&[half][..]]).unwrap().ranges(&rules, model);
-        let ranges = choose(model, numeric, ranges, &rules, &[vec![half.to_vec()]], &Goal::default(), &|| ()).unwrap();
+        let chosen = choose(model, numeric, ranges, &rules, &[vec![half.to_vec()]], &Goal::default(), &|| ()).unwrap();
+        let of = chosen.equalized.as_ref().map_or(model, |(equalized, _)| equalized);
         let float = |model: &Canonical| load::packed(Path::new("model"), model, Numeric::F32).unwrap();
-        let image = match load::packed_with(Path::new("model"), model, numeric, &ranges, Layout::Portable) {
+        let image = match load::packed_with(Path::new("model"), of, numeric, &chosen.ranges, Layout::Portable) {
             Ok(image) => image,
             Err(error) => return *self.refused.entry(error.to_string()).or_default() += 1,
         };

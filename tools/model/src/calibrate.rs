@@ -13,7 +13,7 @@ use crate::data::{DataError, is_audio, is_index, read_audio_at, read_index_files
 use crate::inputs::{Inputs, Part, Reader};
 use crate::load::{self, LoadError};
 use crate::progress::Progress;
-use crate::quantize::{Goal, RangeRule, RangeRules, Ranges, RangesError, Seen, StandIn, choose};
+use crate::quantize::{Chosen, Goal, RangeRule, RangeRules, Ranges, RangesError, Seen, StandIn, choose};
 use crate::runner::{clip_features, fit};
 use crate::sound::{front_end_of, stream_features};
 
@@ -153,7 +153,7 @@ impl Calibration {
         goal: &Goal,
         file: &Path,
         progress: &dyn Progress,
-    ) -> Result<Ranges, LoadError> {
+    ) -> Result<Chosen, LoadError> {
         let tried = progress.begin("trying choices", None);
         let chosen = choose(model, numeric, ranges, rules, &self.sequences, goal, &tried);
         Ok(chosen.map_err(|error| DataError::new(file, error))?)

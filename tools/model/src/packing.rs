@@ -14,7 +14,7 @@ use crate::labeled::Labeled;
 use crate::load::{self, ImageBuffer, LoadError};
 use crate::progress::Progress;
 use crate::quantize::{
-    Decisions, Goal, RangeRules, Ranges, Report, Seen, StandIn, is_poor, weakest, weight_bits, wide_layers,
+    Chosen, Decisions, Goal, RangeRules, Ranges, Report, Seen, StandIn, is_poor, weakest, weight_bits, wide_layers,
 };
 
 /// The numeric of a model that is not in integers already.
@@ -73,6 +73,8 @@ pub struct Measured {
     pub source: String,
     /// Notes for the user about the data.
     pub notes: Vec<String>,
+    /// The model that was packed, if it has other weights than the one that was given.
+    equalized: Option<Canonical>,
     seen: Seen,
     rules: RangeRules,
     ranges: Ranges,
@@ -87,7 +89,7 @@ impl Measured {
     pub fn report<'a>(&'a self, model: &'a Canonical, heading: [&'a str; 3]) -> Report<'a> {
         Report {
             heading,
-            model,
+            model: self.equalized.as_ref().unwrap_or(model),
             source: &self.source,
             numeric: self.numeric,
             seen: &self.seen,
@@ -211,7 +213,12 @@ impl Packer<'_> {
         let seen = calibration.seen(model, file, progress)?;
         let rules = rules(&packing.range, &seen)?;
         let ranges = seen.ranges(&rules, model);
-        let ranges = calibration.choose(model, numeric, ranges, &rules, &goal, file, progress)?;
+        let Chosen { ranges, equalized } = calibration.choose(model, numeric, ranges, &rules, &goal, file, progress)?;
+        let (equalized, seen) = match equalized {
+            Some((model, seen)) => (Some(model), seen),
+            None => (None, seen),
+        };
+        let model = equalized.as_ref().unwrap_or(model);
         let image = load::packed_with(file, model, numeric, &ranges, layout)?;
         let float = load::packed(file, model, Numeric::F32)?;
         let parsed = |image| parsed(image, file);
@@ -225,9 +232,11 @@ impl Packer<'_> {
             }
             None => None,
         };
-        let wider_gains = self.wider_gains(&reference, numeric, &calibration, &ranges, &comparison)?;
+        let packer = Packer { model, ..*self };
+        let wider_gains = packer.wider_gains(&reference, numeric, &calibration, &ranges, &comparison)?;
         let Calibration { what: source, notes, .. } = calibration;
-        let measured = Measured { numeric, source, notes, seen, rules, ranges, comparison, decisions, wider_gains };
+        let measured =
+            Measured { numeric, source, notes, equalized, seen, rules, ranges, comparison, decisions, wider_gains };
         Ok((image, measured))
     }
 

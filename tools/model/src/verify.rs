@@ -1,5 +1,6 @@
 //! Comparison of an image with the model that it was packed from.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -11,16 +12,25 @@ use crate::compare::{Comparison, Difference, common_layers};
 use crate::data::DataError;
 use crate::in_place::in_place;
 use crate::load::{self, ImageBuffer, LoadError};
+use crate::quantize::equalized_as;
+use crate::runner::{RunError, run_part, step_count};
 
-/// The model from `model_file` in f32, with the layers of the image from `image_file`.
+/// Limits of the steps that show the factors of the channels of an image: as many as have about this number of values.
+const NUMBERS: usize = 10_000_000;
+const LEAST_STEPS: usize = 256;
+const MOST_STEPS: usize = 3000;
+
+/// The model from `model_file` in f32, with the layers of the image from `image_file`, and with the factors of its channels as
+/// they show in the first steps of the sequences.
 ///
 /// # Errors
-/// If the image has other layers than the model.
+/// If the image has other layers than the model, or the sequences do not fit it.
 pub fn reference(
     image: &Model<'_>,
     image_file: &Path,
     model: &Canonical,
     model_file: &Path,
+    sequences: &[Vec<Vec<f32>>],
 ) -> Result<ImageBuffer, LoadError> {
     // The packer joins some nodes in `i8`.
     let joined = (image.numeric() == Numeric::I8).then(|| in_place(model));
@@ -34,7 +44,32 @@ pub fn reference(
         let reason = format!("has other layers than {}: was it packed from another model?", model_file.display());
         return Err(DataError::new(image_file, reason).into());
     }
-    Ok(reference)
+    if !image.numeric().is_integer() || image.numeric() == Numeric::I8 {
+        return Ok(reference);
+    }
+    let parsed = parsed.with_schedule(image.schedule()).map_err(|error| DataError::new(model_file, error))?;
+    let values = |model| values(model, sequences).map_err(|error| DataError::new(image_file, error));
+    match equalized_as(model, &values(&parsed)?, &values(image)?) {
+        Some(equalized) => load::packed(model_file, &equalized, Numeric::F32),
+        None => Ok(reference),
+    }
+}
+
+/// The values of all nodes over the first steps of sequences, in the order of the steps.
+fn values<'m>(model: &Model<'m>, sequences: &[Vec<Vec<f32>>]) -> Result<HashMap<&'m str, Vec<f32>>, RunError> {
+    let sizes: Vec<usize> = model.inputs().map(|port| port.size).collect();
+    let numbers: usize = model.nodes().map(|node| node.output_size).sum();
+    let mut left = (NUMBERS / numbers.max(1)).clamp(LEAST_STEPS, MOST_STEPS);
+    let mut values: HashMap<&str, Vec<f32>> = HashMap::new();
+    for inputs in sequences {
+        let cut: Vec<&[f32]> =
+            inputs.iter().zip(&sizes).map(|(input, size)| &input[..input.len().min(left * size)]).collect();
+        left -= step_count(&cut, &sizes).min(left);
+        for (name, layer) in model.node_names().zip(run_part(model, &cut, None)?.layers) {
+            values.entry(name).or_default().extend(layer);
+        }
+    }
+    Ok(values)
 }
 
 /// A comparison as one JSON value, as in docs/json.md. JSON has no infinity: the ratio of equal values is null.

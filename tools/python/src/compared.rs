@@ -60,7 +60,7 @@ fn compare(
     what: &Path,
 ) -> Result<Drift, LoadError> {
     let (image, of) = (engine.model(), Path::new("model"));
-    let reference = verified::reference(image, file, canonical, of)?;
+    let reference = verified::reference(image, file, canonical, of, sequences)?;
     let parsed = reference.model().map_err(|error| DataError::new(of, error))?;
     let parsed = parsed.with_schedule(image.schedule()).map_err(|error| DataError::new(of, error))?;
     // The reference kernels, as in `tidegate verify`.

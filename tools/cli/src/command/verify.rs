@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use tidegate::front_end::Mfcc;
-use tidegate_model::canonical::Port;
+use tidegate_model::canonical::Canonical;
 use tidegate_model::compare::Comparison;
 use tidegate_model::data::read_index_files;
 use tidegate_model::drift::Drift;
@@ -65,17 +65,22 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let what = args.index.as_deref().or(args.input.as_deref()).unwrap_or(Path::new(""));
     check_outputs(&[args.plot.as_ref()], &[&args.image, &args.against, what])?;
     check_plot(args.plot.as_ref())?;
-    let (image, reference, ports) = load_both(args)?;
-    let (image, reference) = (image.model()?, reference.model()?);
+    let (image, canonical) = load_both(args)?;
+    let image = image.model()?;
     let inputs = match &args.index {
         Some(index) if image.front_end().is_some() => {
             let mfcc = front_end_of(&image, &args.image)?;
             let features = stream_features(mfcc, &args.image, &read_index_files(index)?, args.seed, &Bars)?;
             Inputs { sequences: vec![vec![features]], ..Inputs::default() }
         }
-        _ => Reader { model: &image, ports: &ports, file: &args.image }.read(what, Part::Test)?,
+        _ => {
+            let ports = &canonical.architecture.inputs;
+            Reader { model: &image, ports, file: &args.image }.read(what, Part::Test)?
+        }
     };
     print_file_notes(what, &inputs.notes);
+    let reference = reference(&image, &args.image, &canonical, &args.against, &inputs.sequences)?;
+    let reference = reference.model()?;
     let reference = reference.with_schedule(image.schedule()).map_err(|error| Failure::of(&args.against, error))?;
     let (image_engine, reference_engine) = (args.backend.engine(&image), args.backend.engine(&reference));
     let engines = if args.endless.endless {
@@ -133,8 +138,8 @@ fn draw(file: &Path, title: &str, drift: &Drift, front_end: Option<&Mfcc<'_>>) -
     Ok(curves(file, &drawing)?)
 }
 
-/// The image, its model in f32, and the inputs of the model.
-fn load_both(args: &Args) -> Result<(load::ImageBuffer, load::ImageBuffer, Vec<Port>), Failure> {
+/// The image and its model.
+fn load_both(args: &Args) -> Result<(load::ImageBuffer, Canonical), Failure> {
     if !load::is_image(&args.image)? {
         return Err(Failure::of(&args.image, "is not an image: pack it first, `tidegate pack MODEL -o IMAGE`"));
     }
@@ -144,6 +149,5 @@ fn load_both(args: &Args) -> Result<(load::ImageBuffer, load::ImageBuffer, Vec<P
     let image = load::image(&args.image, &Settings::default(), None)?;
     let settings = Settings { stream: args.stream.stream, ..args.arch.settings() };
     let model = load::canonical(&args.against, &settings)?.model;
-    let reference = reference(&image.model()?, &args.image, &model, &args.against)?;
-    Ok((image, reference, model.architecture.inputs))
+    Ok((image, model))
 }

@@ -9,9 +9,10 @@ use tidegate::{Layout, Numeric};
 
 use super::auto::{is_fixed, is_steep};
 use super::draw::{self, pseudorandom};
+use super::equalize::equalized;
 use super::lstm::UNIT_MARGIN;
 use super::terms::fine_bits;
-use super::{RangeRule, RangeRules, Ranges, RangesError};
+use super::{RangeRule, RangeRules, Ranges, RangesError, Seen};
 use crate::backend::Engine;
 use crate::buffer::ImageBuffer;
 use crate::canonical::{Architecture, Canonical, Node, Schedule};
@@ -220,22 +221,84 @@ fn outputs(image: &[u8], sequences: &[Vec<&[f32]>]) -> Result<Vec<Vec<Vec<f32>>>
     sequences.iter().map(|inputs| Ok(runner::run(&engine, inputs, None)?.outputs)).collect()
 }
 
+/// What [`choose`] has chosen.
+#[derive(Debug)]
+pub struct Chosen {
+    /// The ranges.
+    pub ranges: Ranges,
+    /// The [`equalized`] model that the ranges are for, and its values; `None` if they are for the model as it is.
+    pub equalized: Option<(Canonical, Seen)>,
+}
+
 /// Improves ranges by what calibration data show: rounding of weights, scales of the cell state for each unit, margins for
 /// values outside the calibration, narrower ranges of inputs, finer sums, other grids of weights, other ways to round the rows
 /// of a small network, and weights with twice as many bits where the goal asks for them. Values with a rule other than
-/// [`RangeRule::Auto`] keep their range. `tried` is called after each trial.
+/// [`RangeRule::Auto`] keep their range. The same is done for the [`equalized`] model, which is taken if its output is nearer
+/// to `f32`. `tried` is called after each trial.
 ///
 /// # Errors
 /// If a trial cannot be packed or run.
 pub fn choose(
     model: &Canonical,
     numeric: Numeric,
-    mut ranges: Ranges,
+    ranges: Ranges,
+    rules: &RangeRules,
+    sequences: &[Vec<Vec<f32>>],
+    goal: &Goal,
+    tried: &dyn Fn(),
+) -> Result<Chosen, RangesError> {
+    let search = |model: &Canonical, ranges: &Ranges| search(model, numeric, ranges, rules, sequences, goal, tried);
+    let chosen = search(model, &ranges)?;
+    if let Some(other) = equalized(model, &ranges) {
+        let slices: Vec<Vec<&[f32]>> =
+            sequences.iter().map(|inputs| inputs.iter().map(Vec::as_slice).collect()).collect();
+        let seen = Seen::measure(&other, slices.iter().map(Vec::as_slice))?;
+        let is_better = |ranges_of_other: &Ranges, ranges: &Ranges| {
+            is_better((&other, ranges_of_other), (model, ranges), numeric, sequences, tried)
+        };
+        let ranges_of_other = seen.ranges(rules, &other);
+        // A search takes a while, so there is none for a model that is not promising.
+        if is_better(&ranges_of_other, &ranges)? {
+            let ranges_of_other = search(&other, &ranges_of_other)?;
+            if is_better(&ranges_of_other, &chosen)? {
+                return Ok(Chosen { ranges: ranges_of_other, equalized: Some((other, seen)) });
+            }
+        }
+    }
+    Ok(Chosen { ranges: chosen, equalized: None })
+}
+
+/// Whether another model, which computes the same in `f32`, brings the output of an image nearer to it by [`LEAST_GAIN`].
+///
+/// # Errors
+/// If one of the models cannot be packed or run in `f32`.
+fn is_better(
+    other: (&Canonical, &Ranges),
+    present: (&Canonical, &Ranges),
+    numeric: Numeric,
+    sequences: &[Vec<Vec<f32>>],
+    tried: &dyn Fn(),
+) -> Result<bool, RangesError> {
+    let [present, other] = [present, other].map(|(model, ranges)| {
+        let trials = Trials::new(model, numeric, sequences, tried)?;
+        let outcome = trials.of(ranges).ok().flatten();
+        Ok::<_, RangesError>((trials.expected, outcome.map(|outcome| outcome.snr_db)))
+    });
+    let ((expected, least), (same, reached)) = (present?, other?);
+    Ok(expected == same && reached.is_some_and(|reached| least.is_none_or(|least| reached >= least + LEAST_GAIN)))
+}
+
+/// The best ranges for one model.
+fn search(
+    model: &Canonical,
+    numeric: Numeric,
+    ranges: &Ranges,
     rules: &RangeRules,
     sequences: &[Vec<Vec<f32>>],
     goal: &Goal,
     tried: &dyn Fn(),
 ) -> Result<Ranges, RangesError> {
+    let mut ranges = ranges.clone();
     ranges.add_wide(goal.wide.iter().cloned());
     let trials = Trials::new(model, numeric, sequences, tried)?;
     // Draws on more work than this are not tried, so that their reference is not needed.

@@ -14,6 +14,7 @@ mod choose;
 mod covariance;
 mod distribution;
 mod draw;
+mod equalize;
 mod kept;
 mod learnt;
 mod lstm;
@@ -30,7 +31,8 @@ mod seen;
 mod stand_in;
 mod terms;
 
-pub use choose::{Goal, choose, wide_layers};
+pub use choose::{Chosen, Goal, choose, wide_layers};
+pub use equalize::{equalized, equalized_as};
 pub use kept::{Kept, KeptWeight};
 pub use learnt::{Damaged, LearnError, Learnt};
 pub use node::QuantizedNode;
