@@ -233,7 +233,7 @@ pub struct Chosen {
 /// Improves ranges by what calibration data show: rounding of weights, scales of the cell state for each unit, margins for
 /// values outside the calibration, narrower ranges of inputs, finer sums, other grids of weights, other ways to round the rows
 /// of a small network, and weights with twice as many bits where the goal asks for them. Values with a rule other than
-/// [`RangeRule::Auto`] keep their range. The same is done for the [`equalized`] model, which is taken if its output is nearer
+/// [`RangeRule::Auto`] keep their range. The same is done for the [`equalized`] model, which is taken if its output is closer
 /// to `f32`. `tried` is called after each trial.
 ///
 /// # Errors
@@ -249,43 +249,49 @@ pub fn choose(
 ) -> Result<Chosen, RangesError> {
     let search = |model: &Canonical, ranges: &Ranges| search(model, numeric, ranges, rules, sequences, goal, tried);
     let chosen = search(model, &ranges)?;
-    if let Some(other) = equalized(model, &ranges) {
+    let of_equalized = || {
+        let other = equalized(model, &ranges)?;
         let slices: Vec<Vec<&[f32]>> =
             sequences.iter().map(|inputs| inputs.iter().map(Vec::as_slice).collect()).collect();
-        let seen = Seen::measure(&other, slices.iter().map(Vec::as_slice))?;
+        let seen = Seen::measure(&other, slices.iter().map(Vec::as_slice)).ok()?;
         let is_better = |ranges_of_other: &Ranges, ranges: &Ranges| {
-            is_better((&other, ranges_of_other), (model, ranges), numeric, sequences, tried)
+            is_better((&other, ranges_of_other), (model, ranges), numeric, sequences, goal, tried)
         };
         let ranges_of_other = seen.ranges(rules, &other);
         // A search takes a while, so there is none for a model that is not promising.
-        if is_better(&ranges_of_other, &ranges)? {
-            let ranges_of_other = search(&other, &ranges_of_other)?;
-            if is_better(&ranges_of_other, &chosen)? {
-                return Ok(Chosen { ranges: ranges_of_other, equalized: Some((other, seen)) });
-            }
+        if !is_better(&ranges_of_other, &ranges)? {
+            return None;
         }
-    }
-    Ok(Chosen { ranges: chosen, equalized: None })
+        let ranges_of_other = search(&other, &ranges_of_other).ok()?;
+        is_better(&ranges_of_other, &chosen)?.then_some((ranges_of_other, other, seen))
+    };
+    // If the equalized model cannot be packed or run, the model stays as it is.
+    Ok(match of_equalized() {
+        Some((ranges, model, seen)) => Chosen { ranges, equalized: Some((model, seen)) },
+        None => Chosen { ranges: chosen, equalized: None },
+    })
 }
 
-/// Whether another model, which computes the same in `f32`, brings the output of an image nearer to it by [`LEAST_GAIN`].
-///
-/// # Errors
-/// If one of the models cannot be packed or run in `f32`.
+/// Whether the image of another model has an output that is closer to `f32` by [`LEAST_GAIN`]. The two models must have the
+/// same output in `f32`, and the image must fit the budget. `None` if a model cannot be packed or run in `f32`.
 fn is_better(
     other: (&Canonical, &Ranges),
     present: (&Canonical, &Ranges),
     numeric: Numeric,
     sequences: &[Vec<Vec<f32>>],
+    goal: &Goal,
     tried: &dyn Fn(),
-) -> Result<bool, RangesError> {
+) -> Option<bool> {
     let [present, other] = [present, other].map(|(model, ranges)| {
-        let trials = Trials::new(model, numeric, sequences, tried)?;
+        let trials = Trials::new(model, numeric, sequences, tried).ok()?;
         let outcome = trials.of(ranges).ok().flatten();
-        Ok::<_, RangesError>((trials.expected, outcome.map(|outcome| outcome.snr_db)))
+        Some((trials.expected, outcome))
     });
-    let ((expected, least), (same, reached)) = (present?, other?);
-    Ok(expected == same && reached.is_some_and(|reached| least.is_none_or(|least| reached >= least + LEAST_GAIN)))
+    let ((expected, present), (same, other)) = (present?, other?);
+    let Some(other) = other.filter(|other| goal.budget.is_none_or(|budget| other.bytes <= budget)) else {
+        return Some(false);
+    };
+    Some(expected == same && present.is_none_or(|present| other.snr_db >= present.snr_db + LEAST_GAIN))
 }
 
 /// The best ranges for one model.

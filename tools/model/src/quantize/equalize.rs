@@ -12,7 +12,7 @@ use tidegate::internals::{activation::Activation, quant::MAX};
 use super::matrix::{input_matrix, matrix};
 use super::operand;
 use super::rows::{Operand, Part};
-use super::terms::activation;
+use super::terms::{activation, has};
 use super::{Elements, Ranges};
 use crate::canonical::{Canonical, Node};
 
@@ -93,7 +93,8 @@ impl Products {
     /// The power of two that makes the mean squares most alike.
     fn factor(&self) -> f64 {
         let ratio = self.got / self.expected;
-        if ratio.is_normal() { (ratio.log2() / 2.0).round().exp2() } else { 1.0 }
+        let bits = (ratio.log2() / 2.0).round();
+        if bits.abs() <= MOST_BITS { bits.exp2() } else { 1.0 }
     }
 
     /// The sum of the squared errors if the channel has this factor.
@@ -166,7 +167,7 @@ impl Channels {
     }
 
     /// The expected squared error of the readers' sums, relative to the mean squares of the sums: from rounding the weights to
-    /// 8 bits and the values to 16.
+    /// 8 bits and the values to 16. Weights of other widths are assumed to gain as much.
     fn error(&self, factors: &[f64], model: &Canonical) -> f64 {
         let is_equalized = factors.iter().any(|&factor| factor != 1.0);
         let most = self.values.iter().zip(factors).fold(0.0_f64, |most, ((_, peak), factor)| most.max(peak * factor));
@@ -258,7 +259,8 @@ fn find_readers(name: &str, channels: usize, model: &Canonical, readers: &mut Ve
     for node in model.architecture.nodes.iter().filter(|node| node.inputs.iter().any(|input| input == name)) {
         let [_] = node.inputs.as_slice() else { return None };
         let is_image = node.extent("in_channels") == channels;
-        let is_row = node.input_size.is_multiple_of(channels);
+        // A mask is an input that is not multiplied.
+        let is_row = node.input_size.is_multiple_of(channels) && !has(node, "masked");
         match node.cell.as_str() {
             // Each output is one channel.
             "pool" if is_image => follow(node, channels, model, readers)?,
