@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate::internals::cell::{CellKind, UNIT_SCALES, WIDE};
 use tidegate::{Layout, Model, Numeric, State};
-use tidegate_model::canonical::Canonical;
+use tidegate_model::canonical::{Canonical, Node, Port};
 use tidegate_model::compare::Comparison;
 use tidegate_model::data::{read_audio_at, read_tensors};
 use tidegate_model::load::{self, ImageBuffer, Settings};
@@ -220,65 +220,12 @@ fn channels_of_different_sizes_are_equalized() {
         activated(node("b", "dense", "a", [24, 24, 24], &[]), "leaky_relu(0.2)"),
         node("c", "gru", "b", [24, 12, 12], &[]),
     ];
-    let image: [(&str, usize); 11] = [
-        ("in_height", 5),
-        ("in_width", 4),
-        ("in_channels", 8),
-        ("out_height", 4),
-        ("out_width", 3),
-        ("kernel_height", 2),
-        ("kernel_width", 2),
-        ("stride_height", 1),
-        ("stride_width", 1),
-        ("dilation_height", 1),
-        ("dilation_width", 1),
-    ];
-    let of = |change: &[(&'static str, usize)]| {
-        let value = |&(name, value)| (name, change.iter().find(|of| of.0 == name).map_or(value, |of| of.1));
-        image
-            .iter()
-            .map(value)
-            .chain(change.iter().filter(|of| image.iter().all(|own| own.0 != of.0)).copied())
-            .collect::<Vec<_>>()
-    };
-    let whole = [("in_height", 4), ("in_width", 3), ("out_height", 3), ("out_width", 2)];
+    let (taps, of_two) = ([2, 2], [("multiplier", 2)]);
     let conv = vec![
-        activated(node("a", "conv", "in", [5 * 4 * 2, 8, 4 * 3 * 8], &of(&[("in_channels", 2)])), "relu"),
-        activated(
-            node(
-                "b",
-                "depthwise_conv",
-                "a",
-                [4 * 3 * 8, 16, 3 * 2 * 16],
-                &of(&[&whole[..], &[("multiplier", 2)]].concat()),
-            ),
-            "relu",
-        ),
-        with(
-            node(
-                "p",
-                "pool",
-                "b",
-                [3 * 2 * 16, 16, 2 * 16],
-                &of(&[("in_height", 3), ("in_width", 2), ("in_channels", 16), ("out_height", 2), ("out_width", 1)]),
-            ),
-            &["max"],
-        ),
-        node(
-            "c",
-            "conv",
-            "p",
-            [2 * 16, 6, 2 * 6],
-            &of(&[
-                ("in_height", 2),
-                ("in_width", 1),
-                ("in_channels", 16),
-                ("out_height", 2),
-                ("out_width", 1),
-                ("kernel_height", 1),
-                ("kernel_width", 1),
-            ]),
-        ),
+        activated(over_image("a", "conv", "in", [5, 4, 2], taps, 8, &[]), "relu"),
+        activated(over_image("b", "depthwise_conv", "a", [4, 3, 8], taps, 16, &of_two), "relu"),
+        with(over_image("p", "pool", "b", [3, 2, 16], taps, 16, &[]), &["max"]),
+        over_image("c", "conv", "p", [2, 1, 16], [1, 1], 6, &[]),
         node("w", "window", "c", [2 * 6, 3 * 2 * 6, 3 * 2 * 6], &[("length", 3), ("hop", 1)]),
         node("d", "dense", "w", [3 * 2 * 6, 8, 8], &[]),
     ];
@@ -314,6 +261,63 @@ fn channels_of_different_sizes_are_equalized() {
     }
 }
 
+/// A layer over an image of this height and width and these channels.
+fn over_image(
+    name: &str,
+    cell: &str,
+    from: &str,
+    [height, width, channels]: [usize; 3],
+    [tall, wide]: [usize; 2],
+    filters: usize,
+    more: &[(&str, usize)],
+) -> Node {
+    let [out_height, out_width] = [height - tall + 1, width - wide + 1];
+    let extents = [
+        ("in_height", height),
+        ("in_width", width),
+        ("in_channels", channels),
+        ("kernel_height", tall),
+        ("kernel_width", wide),
+        ("out_height", out_height),
+        ("out_width", out_width),
+    ];
+    let sizes = [height * width * channels, filters, out_height * out_width * filters];
+    node(name, cell, from, sizes, &[&extents[..], more].concat())
+}
+
+/// Channels that a mask reads, whose readers have exact integer weights, or that leave the model keep their sizes.
+#[test]
+fn channels_that_cannot_gain_are_not_equalized() {
+    let layer = || activated(node("a", "dense", "in", [10, 8, 8], &[]), "relu");
+    let gru = || node("b", "gru", "a", [8, 6, 6], &[]);
+    let is_equalized = |nodes: Vec<Node>, change: &dyn Fn(&mut Canonical)| {
+        let mut rng = Rng::new(1);
+        let mut model = drawn(&mut rng, nodes, Draw { weights: 1.0, biases: true });
+        scale_channels(&mut model, "a", &mut rng);
+        change(&mut model);
+        let input = rng.numbers(400 * 10, 1.0);
+        let ranges = Seen::measure(&model, [&[&input[..]][..]]).unwrap().ranges(&RangeRules::default(), &model);
+        equalized(&model, &ranges).is_some()
+    };
+    assert!(is_equalized(vec![layer(), gru()], &|_| ()));
+    assert!(!is_equalized(vec![layer(), with(gru(), &["masked"])], &|_| ()), "masked");
+    assert!(!is_equalized(vec![activated(layer(), "tanh"), gru()], &|_| ()), "tanh");
+    let leaves = |model: &mut Canonical| {
+        model.architecture.outputs.push(Port {
+            name: "a".to_owned(),
+            size: 8,
+            from: "a".to_owned(),
+            ..Port::default()
+        });
+    };
+    assert!(!is_equalized(vec![layer(), gru()], &leaves), "an output");
+    let exact = |model: &mut Canonical| {
+        let weights = model.tensors.get_mut("b.input_weights").unwrap();
+        weights.data.iter_mut().enumerate().for_each(|(at, weight)| *weight = (at * 37 % 255) as f32 - 127.0);
+    };
+    assert!(!is_equalized(vec![layer(), gru()], &exact), "exact weights");
+}
+
 /// Multiplies the channels of a node's output by powers of two over two decades, and divides the weights that read them.
 fn scale_channels(model: &mut Canonical, node: &str, rng: &mut Rng) {
     let channels = model.tensors[&format!("{node}.weights")].shape[0];
@@ -323,8 +327,8 @@ fn scale_channels(model: &mut Canonical, node: &str, rng: &mut Rng) {
         let each = values.len() / channels;
         values.iter_mut().enumerate().for_each(|(at, value)| *value *= factors[at / each]);
     }
-    let reader = model.architecture.nodes.iter().skip_while(|of| of.name != node).skip(1);
-    let reader = reader.clone().find(|of| !["pool", "window"].contains(&of.cell.as_str())).unwrap().clone();
+    let mut behind = model.architecture.nodes.iter().skip_while(|of| of.name != node).skip(1);
+    let reader = behind.find(|of| !["pool", "window"].contains(&of.cell.as_str())).unwrap();
     let name = if reader.cell == "gru" { "input_weights" } else { "weights" };
     let tensor = model.tensors.get_mut(&format!("{}.{name}", reader.name)).unwrap();
     let cols = tensor.data.len() / tensor.shape[0];

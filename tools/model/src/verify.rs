@@ -15,13 +15,13 @@ use crate::load::{self, ImageBuffer, LoadError};
 use crate::quantize::equalized_as;
 use crate::runner::{RunError, run_part, step_count};
 
-/// Limits of the steps that show the factors of the channels of an image: as many as have about this number of values.
+/// The number of values from which the factors of an image's channels are estimated, and the limits of the steps.
 const NUMBERS: usize = 10_000_000;
 const LEAST_STEPS: usize = 256;
 const MOST_STEPS: usize = 3000;
 
-/// The model from `model_file` in f32, with the layers of the image from `image_file`, and with the factors of its channels as
-/// they show in the first steps of the sequences.
+/// The model from `model_file` in f32, with the layers of the image from `image_file`. If the packer has multiplied channels by
+/// factors, the model has them too; they are estimated from the first steps of the sequences.
 ///
 /// # Errors
 /// If the image has other layers than the model.
@@ -48,7 +48,8 @@ pub fn reference(
         return Ok(reference);
     }
     let parsed = parsed.with_schedule(image.schedule()).map_err(|error| DataError::new(model_file, error))?;
-    // Where the values do not fit into memory, or the inputs do not fit the model, the comparison itself says more.
+    // If a run fails, so does the comparison, whose error says more. If only its values need too much memory, no factors are
+    // estimated.
     let (Ok(expected), Ok(got)) = (values(&parsed, sequences), values(image, sequences)) else { return Ok(reference) };
     match equalized_as(model, &expected, &got) {
         Some(equalized) => load::packed(model_file, &equalized, Numeric::F32).or(Ok(reference)),
@@ -63,6 +64,9 @@ fn values<'m>(model: &Model<'m>, sequences: &[Vec<Vec<f32>>]) -> Result<HashMap<
     let mut left = (NUMBERS / numbers.max(1)).clamp(LEAST_STEPS, MOST_STEPS);
     let mut values: HashMap<&str, Vec<f32>> = HashMap::new();
     for inputs in sequences {
+        if left == 0 {
+            break;
+        }
         let cut: Vec<&[f32]> =
             inputs.iter().zip(&sizes).map(|(input, size)| &input[..input.len().min(left * size)]).collect();
         left -= step_count(&cut, &sizes).min(left);

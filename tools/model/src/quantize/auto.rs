@@ -15,7 +15,7 @@ use super::distribution::{Element, Summed};
 use super::matrix::{self, end, is_bounded};
 use super::operand;
 use super::ranges::Elements;
-use super::rows::{Operand, Part};
+use super::rows::{MOST_WEIGHT, Operand, Part};
 use super::terms::{activation, output};
 use crate::canonical::{Canonical, Node};
 
@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
             if (Part { weights: row, scale: 1.0, operand: &Operand::NONE }).exact_unit().is_some() {
                 return 0.0;
             }
-            let step = f64::from(row.iter().fold(0.0_f32, |most, weight| most.max(weight.abs()))) / 127.0;
+            let step = f64::from(row.iter().fold(0.0_f32, |most, weight| most.max(weight.abs()))) / MOST_WEIGHT;
             let squares =
                 self.columns.iter().zip(*row).map(|(column, &weight)| column.moments(end(weight, self.is_bounded)).1);
             step * step / 12.0 * squares.sum::<f64>()

@@ -221,7 +221,7 @@ fn outputs(image: &[u8], sequences: &[Vec<&[f32]>]) -> Result<Vec<Vec<Vec<f32>>>
     sequences.iter().map(|inputs| Ok(runner::run(&engine, inputs, None)?.outputs)).collect()
 }
 
-/// What [`choose`] has chosen.
+/// The result of [`choose`].
 #[derive(Debug)]
 pub struct Chosen {
     /// The ranges.
@@ -254,44 +254,30 @@ pub fn choose(
         let slices: Vec<Vec<&[f32]>> =
             sequences.iter().map(|inputs| inputs.iter().map(Vec::as_slice).collect()).collect();
         let seen = Seen::measure(&other, slices.iter().map(Vec::as_slice)).ok()?;
+        let trials_of = |model| Trials::new(model, numeric, sequences, tried).ok();
+        let (trials, trials_of_other) = (trials_of(model)?, trials_of(&other)?);
+        if trials.expected != trials_of_other.expected {
+            return None;
+        }
         let is_better = |ranges_of_other: &Ranges, ranges: &Ranges| {
-            is_better((&other, ranges_of_other), (model, ranges), numeric, sequences, goal, tried)
+            let outcome = trials_of_other.of(ranges_of_other).ok().flatten()?;
+            let least = trials.of(ranges).ok().flatten().map(|outcome| outcome.snr_db + LEAST_GAIN);
+            let fits = goal.budget.is_none_or(|budget| outcome.bytes <= budget);
+            (fits && least.is_none_or(|least| outcome.snr_db >= least)).then_some(())
         };
         let ranges_of_other = seen.ranges(rules, &other);
         // A search takes a while, so there is none for a model that is not promising.
-        if !is_better(&ranges_of_other, &ranges)? {
-            return None;
-        }
+        is_better(&ranges_of_other, &ranges)?;
         let ranges_of_other = search(&other, &ranges_of_other).ok()?;
-        is_better(&ranges_of_other, &chosen)?.then_some((ranges_of_other, other, seen))
+        is_better(&ranges_of_other, &chosen)?;
+        drop(trials_of_other);
+        Some((ranges_of_other, other, seen))
     };
     // If the equalized model cannot be packed or run, the model stays as it is.
     Ok(match of_equalized() {
         Some((ranges, model, seen)) => Chosen { ranges, equalized: Some((model, seen)) },
         None => Chosen { ranges: chosen, equalized: None },
     })
-}
-
-/// Whether the image of another model has an output that is closer to `f32` by [`LEAST_GAIN`]. The two models must have the
-/// same output in `f32`, and the image must fit the budget. `None` if a model cannot be packed or run in `f32`.
-fn is_better(
-    other: (&Canonical, &Ranges),
-    present: (&Canonical, &Ranges),
-    numeric: Numeric,
-    sequences: &[Vec<Vec<f32>>],
-    goal: &Goal,
-    tried: &dyn Fn(),
-) -> Option<bool> {
-    let [present, other] = [present, other].map(|(model, ranges)| {
-        let trials = Trials::new(model, numeric, sequences, tried).ok()?;
-        let outcome = trials.of(ranges).ok().flatten();
-        Some((trials.expected, outcome))
-    });
-    let ((expected, present), (same, other)) = (present?, other?);
-    let Some(other) = other.filter(|other| goal.budget.is_none_or(|budget| other.bytes <= budget)) else {
-        return Some(false);
-    };
-    Some(expected == same && present.is_none_or(|present| other.snr_db >= present.snr_db + LEAST_GAIN))
 }
 
 /// The best ranges for one model.

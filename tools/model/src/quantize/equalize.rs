@@ -1,7 +1,7 @@
 //! Equalization (Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization and Bias Correction"): the channels
 //! of a layer's output get factors, and the weights that read them the reciprocals. The model computes the same, but its rows
-//! of weights and its values fit their grids better where the channels differ much. Here the factors minimize the expected
-//! error of the sums, given the values that calibration observed.
+//! of weights and its values fit their grids better where the channels differ much. Here the factors are those of
+//! several with the least expected error of the sums, given the values that calibration observed.
 //!
 //! All factors are powers of two, so that the model has the same bits in `f32` as before.
 
@@ -11,24 +11,22 @@ use tidegate::internals::{activation::Activation, quant::MAX};
 
 use super::matrix::{input_matrix, matrix};
 use super::operand;
-use super::rows::{Operand, Part};
+use super::rows::{MOST_WEIGHT, Operand, Part};
 use super::terms::{activation, has};
 use super::{Elements, Ranges};
 use crate::canonical::{Canonical, Node};
 
-/// The greatest integer weight.
-const MOST_WEIGHT: f64 = 127.0;
-/// The exponents with which the size of a channel's weights and the size of its values enter its factor. Of the factors that
-/// they give, those with the least expected error are taken.
+/// Pairs of exponents: a channel's factor is the size of its weights to the power of the first one, divided by the size of its
+/// values to the power of the second. The pair with the least expected error is taken.
 const EXPONENTS: [(f64, f64); 8] =
     [(0.0, 0.5), (0.0, 1.0), (0.5, 0.0), (0.5, 0.5), (0.5, 1.0), (1.0, 0.0), (1.0, 0.5), (1.0, 1.0)];
 /// The greatest power of two of a factor.
 const MOST_BITS: f64 = 12.0;
-/// The expected squared error with factors, relative to that without, must be at most this: a gain of 1 dB.
-const LEAST_GAIN: f64 = 0.8;
+/// Greatest expected squared error with factors, relative to that without: a gain of 1 dB.
+const MOST_ERROR: f64 = 0.8;
 /// By how much factors must reduce the squared error of an image's values to be taken for those of the image.
 const LEAST_CLEARER: f64 = 4.0;
-/// The least mean square of a channel, as a share of the mean of all channels. A channel that hardly has values in the
+/// The mean square of all channels, times this, is added to that of each channel: a channel with hardly any values in the
 /// calibration may have values elsewhere.
 const LEAST_SHARE: f64 = 1e-3;
 
@@ -46,8 +44,8 @@ pub fn equalized(model: &Canonical, ranges: &Ranges) -> Option<Canonical> {
     is_changed.then_some(equalized)
 }
 
-/// The model with the factors of the channels of an image. `expected` are values of the nodes of the model, `got` those of the
-/// image. `None` if all factors are 1.
+/// The model with the factors that the channels of an image have; `None` if all of them are 1. `expected` holds the values of
+/// the model's nodes, and `got` those of the image.
 pub fn equalized_as(
     model: &Canonical,
     expected: &HashMap<&str, Vec<f32>>,
@@ -150,7 +148,7 @@ impl Channels {
         };
         let tried = EXPONENTS.iter().map(of).map(|factors| (self.error(&factors, model), factors));
         let (error, factors) = tried.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
-        (error <= LEAST_GAIN * self.error(&ones, model)).then_some(factors)
+        (error <= MOST_ERROR * self.error(&ones, model)).then_some(factors)
     }
 
     /// The root of the mean square of the weights that read each channel, relative to the greatest weight of their row.
@@ -202,7 +200,7 @@ impl Channels {
 }
 
 impl Reader {
-    /// A node whose matrix has so many columns.
+    /// The matrix of a node that has this number of columns.
     fn new(node: &Node, cols: usize, filters: Option<usize>, model: &Canonical) -> Option<Self> {
         let has_matrix = |name: &&str| matrix(name, node, model).is_some_and(|(_, found)| found == cols);
         let name = ["input_weights", "weights"].into_iter().find(has_matrix)?;
@@ -215,8 +213,8 @@ impl Reader {
     }
 }
 
-/// The number of channels of a node whose weights can scale them, and the matrices that read them; `None` if something else
-/// reads them.
+/// The number of channels of a node, and the matrices that read them. `None` if the node's weights cannot scale the channels,
+/// or if something other than a matrix reads them.
 fn scalable(node: &Node, model: &Canonical) -> Option<(usize, Vec<Reader>)> {
     let is_linear =
         || matches!(activation(node, 0), Activation::Identity | Activation::Relu | Activation::LeakyRelu { .. });
@@ -254,12 +252,12 @@ fn follow(node: &Node, channels: usize, model: &Canonical, readers: &mut Vec<Rea
     if is_output { None } else { find_readers(&node.name, channels, model, readers) }
 }
 
-/// Adds the matrices that read a value of so many channels. `None` if something else reads it.
+/// Adds the matrices that read a value. `None` if something else reads it.
 fn find_readers(name: &str, channels: usize, model: &Canonical, readers: &mut Vec<Reader>) -> Option<()> {
     for node in model.architecture.nodes.iter().filter(|node| node.inputs.iter().any(|input| input == name)) {
         let [_] = node.inputs.as_slice() else { return None };
         let is_image = node.extent("in_channels") == channels;
-        // A mask is an input that is not multiplied.
+        // No weight multiplies a mask.
         let is_row = node.input_size.is_multiple_of(channels) && !has(node, "masked");
         match node.cell.as_str() {
             // Each output is one channel.

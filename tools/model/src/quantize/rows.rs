@@ -13,7 +13,7 @@ use super::covariance::Factor;
 use super::draw::{Draw, Finest};
 
 /// Greatest integer weight.
-const MOST_WEIGHT: f64 = 127.0;
+pub const MOST_WEIGHT: f64 = 127.0;
 /// Step of a grid on which the greatest weight is 128, relative to the least step that fits it; 128 is clipped to 127.
 const LEAST_CLIPPED: f64 = MOST_WEIGHT / (MOST_WEIGHT + 1.0) - 1e-6;
 /// Greatest right shift of a sum.
