@@ -292,6 +292,33 @@ fn a_gru_with_the_reset_after_has_fine_sums_where_its_weights_allow_them() {
     assert!(fractions[0] == 15 && fractions[4] <= 12 && fractions.is_sorted_by(|a, b| a >= b), "{fractions:?}");
 }
 
+#[test]
+fn finer_sums_of_an_lstm_gain_with_and_without_peepholes() {
+    // The sums are small and the weights have 16 bits, so the usual 12 fraction bits of the sums limit the precision.
+    // Up to 15 bits may follow. The output has 15 too, so one bit must be gained at least: 6 dB.
+    let (features, units) = (4, 8);
+    for options in [&[][..], &["peephole"], &["coupled"], &["coupled", "peephole"]] {
+        for seed in 1..=3 {
+            let mut rng = Rng::new(seed);
+            let cell = (Variant::new(CellKind::Lstm, options), units);
+            let model = chain(&mut rng, features, &[cell], Draw { weights: 1.0, biases: false });
+            let input = rng.numbers(2 * STEPS * features, 0.01);
+            let (half, other) = input.split_at(STEPS * features);
+            let seen = Seen::measure(&model, [&[half][..]]).unwrap();
+            let float = load::packed(Path::new("model"), &model, Numeric::F32).unwrap();
+            let [usual, fine] = [false, true].map(|fine| {
+                let mut ranges = seen.ranges(&RangeRules::default(), &model);
+                ranges.add_wide(["n0".to_owned()]);
+                ranges.add_fine_sums(fine.then(|| "n0".to_owned()));
+                let image =
+                    load::packed_with(Path::new("model"), &model, Numeric::I8x16, &ranges, Layout::Portable).unwrap();
+                ratio(&image, &float, other)
+            });
+            assert!(fine > usual + 6.0, "{options:?}, seed {seed}: {usual:.1} dB, with finer sums {fine:.1}");
+        }
+    }
+}
+
 /// The factors of the inputs of golden cases; `None` for a factor from 1/10 to 10 of each column.
 const FACTORS: [Option<f32>; 4] = [Some(0.01), Some(1.0), Some(100.0), None];
 
