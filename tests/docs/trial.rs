@@ -207,6 +207,10 @@ fn tried(bases: &[Base<'_>], path: &str) -> Argument {
         compared |= base.compared && own.is_some() && base.effect(&model, path, None) != Effect::Same;
         let mut same: BTreeMap<&str, bool> = BTreeMap::new();
         for value in all.iter().filter(|value| Some(*value) != own) {
+            // Other values cannot change the outcome.
+            if honoured {
+                break;
+            }
             let effect = base.effect(&model, path, Some(value));
             honoured |= effect == Effect::Other;
             *same.entry(kind(value)).or_insert(true) &= effect == Effect::Same;
