@@ -52,23 +52,15 @@
 //! `tf1__UGRNNCell__*`, `tf1__BidirectionalRNN__static_lens_stack_ugrnn_*`, `edgeml__UGRNNLRCell__*`.
 
 use super::low_rank::{self, RANK};
-use crate::activation::Activation;
-use crate::gate;
-use crate::kernel::{Kernel, Weight, accumulate, copy};
-use crate::node::{Cell, Entry, Io, Node};
-use crate::spec::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Presence, RECURRENT, StateSpec, TensorSpec, option};
+use super::prelude::*;
 
-/// The options of the spec.
 const OPTIONS: &[&str] = &["low_rank"];
-
-/// Index of the option `low_rank`.
-pub const LOW_RANK: u32 = option(OPTIONS, "low_rank");
+const LOW_RANK: u32 = option(OPTIONS, "low_rank");
 
 /// Columns of the recurrent weights.
 const RECURRENT_COLS: Dim = Dim::Sum(&[Dim::When(LOW_RANK, &RANK), Dim::Unless(LOW_RANK, &Dim::Hidden)]);
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "ugrnn",
     gates: &gate::UGRNN,
     extents: &[low_rank::EXTENT],
@@ -76,39 +68,30 @@ pub const SPEC: CellSpec = CellSpec {
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
     work: &[Dim::When(LOW_RANK, &RANK)],
     options: OPTIONS,
-    activations: &[
-        ActivationSpec { name: "gate_activation", default: Activation::Sigmoid },
-        ActivationSpec { name: "candidate_activation", default: Activation::Tanh },
-    ],
+    activations: &[ActivationSpec::sigmoid("gate_activation"), ActivationSpec::tanh("candidate_activation")],
     canonical: &[
         CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
         CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, RECURRENT_COLS).gated(),
-        CanonicalSpec::vector("input_bias", Dim::Hidden).gated().when(Presence::Optional),
-        CanonicalSpec::vector("recurrent_bias", Dim::Hidden).gated().when(Presence::Optional),
-        CanonicalSpec::matrix("recurrent_basis", RANK, Dim::Hidden).when(Presence::With(LOW_RANK)),
+        CanonicalSpec::vector("input_bias", Dim::Hidden).gated().optional(),
+        CanonicalSpec::vector("recurrent_bias", Dim::Hidden).gated().optional(),
+        CanonicalSpec::matrix("recurrent_basis", RANK, Dim::Hidden).with(LOW_RANK),
     ],
     tensors: &[
         TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::UGRNN),
         TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, RECURRENT_COLS)
             .gates(&gate::UGRNN),
         TensorSpec::vector("bias", &["input_bias", "recurrent_bias"], Dim::Hidden).gates(&gate::UGRNN),
-        TensorSpec::matrix("recurrent_basis", &["recurrent_basis"], RANK, Dim::Hidden).when(Presence::With(LOW_RANK)),
+        TensorSpec::matrix("recurrent_basis", &["recurrent_basis"], RANK, Dim::Hidden).with(LOW_RANK),
     ],
     curves: &[Dim::Hidden; 2],
     ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    use super::SPEC;
+const INPUT_WEIGHTS: usize = SPEC.tensor("input_weights");
+const RECURRENT_WEIGHTS: usize = SPEC.tensor("recurrent_weights");
+const BIAS: usize = SPEC.tensor("bias");
+const RECURRENT_BASIS: usize = SPEC.tensor("recurrent_basis");
 
-    pub const INPUT_WEIGHTS: usize = SPEC.tensor("input_weights");
-    pub const RECURRENT_WEIGHTS: usize = SPEC.tensor("recurrent_weights");
-    pub const BIAS: usize = SPEC.tensor("bias");
-    pub const RECURRENT_BASIS: usize = SPEC.tensor("recurrent_basis");
-}
-
-/// The row of this kind in the table of cells.
 pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
     const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
 }
@@ -118,10 +101,10 @@ pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state: hidden, work, y, .. } = io;
     let (gate, candidate) = (node.activation(0), node.activation(1));
-    let operand = low_rank::operand::<W>(node, LOW_RANK, tensor::RECURRENT_BASIS, hidden, work);
-    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
-    let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
+    let operand = low_rank::operand::<W>(node, LOW_RANK, RECURRENT_BASIS, hidden, work);
+    let input = node.matrix::<W>(INPUT_WEIGHTS).blocks();
+    let recurrent = node.matrix::<W>(RECURRENT_WEIGHTS).blocks();
+    let blocks = input.zip(recurrent).zip(node.vector(BIAS));
     for (((w, r), &b), (h, y)) in blocks.zip(hidden.chunks(2).zip(y.chunks_mut(2))) {
         let [g0, c0, g1, c1] = accumulate(accumulate(b, w, x), r, operand);
         for ((&h, y), (g, c)) in h.iter().zip(y).zip([(g0, c0), (g1, c1)]) {

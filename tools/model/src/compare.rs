@@ -42,9 +42,13 @@ impl Difference {
         Self { name: name.to_owned(), ..Self::default() }
     }
 
-    /// Signal-to-noise ratio; infinite if all values are equal.
+    /// Signal-to-noise ratio; infinite if all values are equal, and negative infinity if an error is not finite.
     pub fn snr_db(&self) -> f64 {
-        if self.noise == 0.0 { f64::INFINITY } else { 10.0 * (self.signal / self.noise).log10() }
+        match self.noise {
+            0.0 => f64::INFINITY,
+            noise if noise.is_finite() => 10.0 * (self.signal / noise).log10(),
+            _ => f64::NEG_INFINITY,
+        }
     }
 
     /// Share of saturated elements, 0 to 1.
@@ -62,6 +66,7 @@ impl Difference {
         match (self.values, self.noise) {
             (0, _) => "no values".to_owned(),
             (_, 0.0) => "equal".to_owned(),
+            (_, noise) if !noise.is_finite() => "not finite".to_owned(),
             _ => format!("{:.1} dB", self.snr_db()),
         }
     }
@@ -308,5 +313,20 @@ pub fn between(later: &Difference, earlier: &Difference) -> Difference {
         noise: later.noise - earlier.noise,
         values: later.values - earlier.values,
         saturated: later.saturated - earlier.saturated,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Difference;
+
+    #[test]
+    fn values_that_are_not_finite_have_the_worst_ratio() {
+        for (got, expected) in [(f32::INFINITY, 1.0), (1.0, f32::INFINITY), (f32::NAN, 1.0), (f32::NAN, f32::NAN)] {
+            let mut difference = Difference::new("y");
+            difference.add(&[0.5, got], &[0.5, expected]);
+            assert!(difference.snr_db() == f64::NEG_INFINITY, "{got} in place of {expected}: {}", difference.snr_db());
+            assert!(difference.text().ends_with("worst error inf  not finite"), "{}", difference.text());
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 use tidegate::internals::{activation::Activation, curve::Curve, quant::MAX};
 
+use super::rows::MOST_WEIGHT;
 use super::terms::{activation, fraction_bits, has, magnitude, most, param, reach};
 use super::{Ranges, candidate};
 use crate::canonical::{Canonical, Node};
@@ -93,7 +94,7 @@ fn norm_reach(node: &Node, model: &Canonical, len: usize, gains: &[&str], biases
 /// The maximum number of fraction bits of sums over these matrices and input scales: the scale of a sum is more than
 /// twice the step of any of its products.
 pub fn sum_bits(node: &Node, model: &Canonical, matrices: &[(&str, f64)]) -> i32 {
-    let units = matrices.iter().map(|(name, scale)| most(node, model, name) / 127.0 * scale);
+    let units = matrices.iter().map(|(name, scale)| most(node, model, name) / MOST_WEIGHT * scale);
     let bits = -(2.5 * units.fold(0.0, f64::max)).log2();
     bits.floor().clamp(-31.0, 31.0) as i32
 }

@@ -16,7 +16,7 @@ use tidegate::{
 use super::candidate::{self, weighed_bits};
 use super::lstm::LstmBits;
 use super::matrix::matrix;
-use super::rows::{Operand, Part};
+use super::rows::{MOST_WEIGHT, Operand, Part};
 use super::terms::{
     Q15, activation, from_range, has, magnitude, most, output, param, quantization, reads, row_magnitudes,
 };
@@ -204,7 +204,7 @@ fn least_scale(node: &Node, model: &Canonical, ranges: &Ranges, scales: &Scales)
     let read = if reads(node) == Reads::Index { Q15 } else { scales.input(node) };
     let most = |name: &str| most(node, model, name);
     // The margin permits coarser sums that do not wrap.
-    let sums = 2.5 / 127.0;
+    let sums = 2.5 / MOST_WEIGHT;
     let weights = || most("weights").max(most("input_weights")) * read;
     match rule {
         LeastScale::Parts => least_merged(node, scales),
@@ -232,7 +232,7 @@ fn least_scale(node: &Node, model: &Canonical, ranges: &Ranges, scales: &Scales)
 /// 1; a multiplier keeps less than half of each step, and the conversion may cost up to another half. The hidden range
 /// of the candidate is clipped beyond this limit.
 fn most_scale(weight: f64) -> f64 {
-    127.0 / 4.0 / weight
+    MOST_WEIGHT / 4.0 / weight
 }
 
 /// The range of a candidate, the rows of this gate: the observed one or, if the calibration could not show it, the greatest
