@@ -2,7 +2,7 @@
 //! model for each attribute of each supported layer or operator, as its framework wrote it, and the output that the
 //! framework computed. An attribute is
 //!
-//! - honoured if the output differs from that of the default and the imported model computes it,
+//! - honored if the output differs from that of the default and the imported model computes it,
 //! - harmless if the output is that of the default and the imported model computes it,
 //! - refused if the import fails with an error that names it.
 //!
@@ -137,7 +137,7 @@ fn outcome(case: &Case, base: &Case, bytes: &[u8]) -> Result<Outcome, String> {
             let off = worst(output.data.iter().zip(&case.output).map(|(a, b)| (a - b).abs()));
             Err(format!("it computes {of} numbers, {off:e} off the {wanted} of the framework"))
         }
-        Ok(_) if differ(&case.expected(), &base.expected()) => Ok(Outcome::Honoured),
+        Ok(_) if differ(&case.expected(), &base.expected()) => Ok(Outcome::Honored),
         Ok(_) => Ok(Outcome::Harmless),
     }
 }
@@ -176,7 +176,7 @@ pub fn of_archives(archives: &[&str]) -> Table {
 }
 
 #[test]
-fn every_argument_of_keras_s_layers_is_honoured_harmless_or_refused() {
+fn every_argument_of_keras_s_layers_is_honored_harmless_or_refused() {
     let mut names = words("tools/model/src/format/keras", "");
     // The importer reads the number of axes from the ends of names.
     let ended = names.iter().flat_map(|name| ["1D", "2D", "3D"].map(|axes| format!("{name}{axes}")));

@@ -1,6 +1,6 @@
 //! Each argument that a class of an `--arch` file may have is tried, for all families without a table of their own and for
 //! checkpoints of TensorFlow 1. Golden cases and the checkpoints of `frameworks/tf1_checkpoint*` are the layers that are
-//! changed; their tests compare numbers of the frameworks. An argument is *honoured* if the model differs or the tensors no
+//! changed; their tests compare numbers of the frameworks. An argument is *honored* if the model differs or the tensors no
 //! longer fit, *harmless* if the model is the same, and *refused* if the error names it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -179,10 +179,10 @@ const ALIKE: [(&str, &str, &str); 6] = [
     ("reduce_max", "reduce_mean", "{}"),
 ];
 
-/// Adds the outcomes of a class to the table, and its honoured arguments without numbers of the framework to `alone`.
+/// Adds the outcomes of a class to the table, and its honored arguments without numbers of the framework to `alone`.
 fn add(table: &mut Table, alone: &mut BTreeMap<String, Vec<String>>, class: &str, found: BTreeMap<String, Argument>) {
     for (name, argument) in &found {
-        if argument.outcome == Outcome::Honoured && !argument.compared {
+        if argument.outcome == Outcome::Honored && !argument.compared {
             alone.entry(class.to_owned()).or_default().push(format!("`{name}`"));
         }
     }
@@ -195,7 +195,7 @@ fn page(page: &str, table: &Table, alone: &BTreeMap<String, Vec<String>>, what: 
         let alone: Vec<String> = alone.iter().map(|(class, names)| format!("`{class}` {}", names.join(", "))).collect();
         let _ = write!(
             text,
-            "\nHonoured, but no test compares them with numbers of the framework: {}.\n",
+            "\nHonored, but no test compares them with numbers of the framework: {}.\n",
             alone.join("; ")
         );
     }
@@ -207,7 +207,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn every_argument_of_the_other_families_is_honoured_harmless_or_refused() {
+fn every_argument_of_the_other_families_is_honored_harmless_or_refused() {
     let (words, cases) = (sources(), cases());
     let (mut table, mut alone) = (Table::new(), BTreeMap::new());
     for ((family, class), given) in golden(&cases) {
@@ -232,7 +232,7 @@ fn every_argument_of_the_other_families_is_honoured_harmless_or_refused() {
 }
 
 #[test]
-fn every_argument_of_tensorflow_1_s_layers_is_honoured_harmless_or_refused() {
+fn every_argument_of_tensorflow_1_s_layers_is_honored_harmless_or_refused() {
     let (words, cases) = (sources(), cases());
     let mut all = checkpoints();
     for ((_, class), given) in golden(&cases).into_iter().filter(|((family, _), _)| family == "tf1") {

@@ -68,7 +68,7 @@ fn of_if(table: &mut Table) {
     ] {
         let outcome = match tried {
             Ok(model) if model == base => Outcome::Harmless,
-            Ok(_) => Outcome::Honoured,
+            Ok(_) => Outcome::Honored,
             Err(error) if error.contains(name) => Outcome::Refused,
             Err(error) => panic!("{name}: {error}"),
         };
@@ -98,13 +98,13 @@ fn of_loop(table: &mut Table) {
         node.attribute.push(AttributeProto { name: "unheard_of".into(), i: 1, kind: 2, ..AttributeProto::default() });
     });
     assert!(unheard.is_err_and(|error| error.contains("unheard_of")));
-    let row = [("body", Outcome::Honoured), ("unheard_of", Outcome::Refused)];
+    let row = [("body", Outcome::Honored), ("unheard_of", Outcome::Refused)];
     let row = row.into_iter().map(|(name, outcome)| (name.to_owned(), vec![(String::new(), outcome)]));
     table.insert("Loop".to_owned(), row.collect());
 }
 
 #[test]
-fn every_attribute_of_onnx_s_operators_is_honoured_harmless_or_refused() {
+fn every_attribute_of_onnx_s_operators_is_honored_harmless_or_refused() {
     let error = |op: &str| import(node(op, &["x"], vec![])).err();
     let mut operators = accepted(&words("tools/model/src/format/onnx", ""), unread, error);
     // Operators of quantized models are known, but refused together.

@@ -25,21 +25,21 @@ fn outcome(base: &Canonical, tried: Result<Canonical, String>, name: &str) -> Ou
     match tried {
         Ok(model) if model == *base => Outcome::Harmless,
         Err(error) if error.contains(name) => Outcome::Refused,
-        _ => Outcome::Honoured,
+        _ => Outcome::Honored,
     }
 }
 
-/// Combines the outcomes of all values that were tried: a key is read if one value is honoured.
+/// Combines the outcomes of all values that were tried: a key is read if one value is honored.
 fn settle(table: &mut Table, class: &str, name: &str, outcome: Outcome) {
     let values = table.entry(class.to_owned()).or_default().entry(name.to_owned()).or_default();
     let known = values.first().map_or(outcome, |(_, known)| *known);
-    *values = vec![(String::new(), if outcome == Outcome::Honoured { outcome } else { known })];
+    *values = vec![(String::new(), if outcome == Outcome::Honored { outcome } else { known })];
 }
 
-/// Whether a value of the key is honoured, so that other values cannot change the outcome.
+/// Whether a value of the key is honored, so that other values cannot change the outcome.
 fn is_settled(table: &Table, class: &str, name: &str) -> bool {
     let values = table.get(class).and_then(|row| row.get(name));
-    values.is_some_and(|values| values.iter().any(|(_, outcome)| *outcome == Outcome::Honoured))
+    values.is_some_and(|values| values.iter().any(|(_, outcome)| *outcome == Outcome::Honored))
 }
 
 /// Values of every type that a key may have.
@@ -57,7 +57,7 @@ fn changed(file: &Json, at: usize, key: &str, value: Json) -> Option<Result<Cano
 }
 
 #[test]
-fn every_key_of_rtneural_s_layers_is_honoured_harmless_or_refused() {
+fn every_key_of_rtneural_s_layers_is_honored_harmless_or_refused() {
     let words = words("tools/model/src/format", "RTNeural");
     let keys: Vec<&str> = words.iter().map(String::as_str).chain(["type", "shape", "weights", "unheard_of"]).collect();
     let mut table = Table::new();
@@ -116,7 +116,7 @@ const LAYERS: [(&str, usize); 6] = [
 ];
 
 #[test]
-fn every_field_of_rnnoise_s_file_is_honoured_or_refused() {
+fn every_field_of_rnnoise_s_file_is_honored_or_refused() {
     let path = repository().join("tests/rnnoise/weights.rnn");
     let file = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let base = import(&file).expect("the sample imports");

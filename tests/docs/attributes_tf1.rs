@@ -1,5 +1,5 @@
 //! Each attribute of each op in the graphs of `frameworks/tf1_graph` is changed in one node, and the graph is imported.
-//! The attribute is refused if the error names it, honoured if the model differs or the changed graph no longer fits
+//! The attribute is refused if the error names it, honored if the model differs or the changed graph no longer fits
 //! together, and harmless if the model is the same.
 
 use std::collections::BTreeMap;
@@ -96,7 +96,7 @@ fn add(table: &mut Table, op: &str) {
         attrs.push((name, value));
         let outcome = match (of_op(op, dims, &attrs), &base) {
             (Ok(model), Ok(base)) if model == *base => Outcome::Harmless,
-            (Ok(_), Ok(_)) => Outcome::Honoured,
+            (Ok(_), Ok(_)) => Outcome::Honored,
             (Err(error), _) if error.to_string().contains(name) => Outcome::Refused,
             (tried, _) => panic!("{op} {name}: {:?}", tried.err().map(|error| error.to_string())),
         };
@@ -110,7 +110,7 @@ fn import(nodes: &[NodeDef], window: Option<usize>) -> Result<Canonical, ImportE
 }
 
 #[test]
-fn every_attribute_of_tensorflow_s_ops_is_honoured_harmless_or_refused() {
+fn every_attribute_of_tensorflow_s_ops_is_honored_harmless_or_refused() {
     let folder = repository().join("tests/frameworks/tf1_graph");
     let mut files: Vec<_> = fs::read_dir(&folder)
         .expect("the samples are there")
@@ -143,7 +143,7 @@ fn every_attribute_of_tensorflow_s_ops_is_honoured_harmless_or_refused() {
                     let outcome = match import(&changed, window) {
                         Ok(model) if model == base => Outcome::Harmless,
                         Err(error) if error.to_string().contains(&name) => Outcome::Refused,
-                        _ => Outcome::Honoured,
+                        _ => Outcome::Honored,
                     };
                     found.insert(key.clone(), outcome);
                 }

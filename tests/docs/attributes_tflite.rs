@@ -49,7 +49,7 @@ fn squeeze(mut bytes: Vec<u8>) -> BTreeMap<String, Values> {
     let base = import(&bytes).unwrap_or_else(|error| panic!("{error}"));
     bytes[dims + 4] ^= 1;
     // The shape of the output says which dimensions remain.
-    let outcome = if import(&bytes).is_ok_and(|model| model == base) { Outcome::Harmless } else { Outcome::Honoured };
+    let outcome = if import(&bytes).is_ok_and(|model| model == base) { Outcome::Harmless } else { Outcome::Honored };
     [("squeeze_dims".to_owned(), vec![(String::new(), outcome)])].into()
 }
 
@@ -76,7 +76,7 @@ fn renumbered(whole: &[u8], from: usize, to: usize) -> Vec<u8> {
 }
 
 #[test]
-fn every_option_of_tflite_s_operators_is_honoured_harmless_or_refused() {
+fn every_option_of_tflite_s_operators_is_honored_harmless_or_refused() {
     let (record, files) = archive("tflite");
     let operators = operators();
     let file_of = |class: &str| {

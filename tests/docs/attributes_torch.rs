@@ -1,5 +1,5 @@
 //! Each argument that a layer of an `--arch` file may have is imported, and the result is classified. The arguments are
-//! those of PyTorch 2.5. An argument is honoured if the model differs from that of the default, and harmless if the model
+//! those of PyTorch 2.5. An argument is honored if the model differs from that of the default, and harmless if the model
 //! is the same. Numbers are not compared here: `frameworks/torch` holds outputs of PyTorch for the common ones.
 
 use std::collections::BTreeMap;
@@ -359,7 +359,7 @@ fn model(of: &Class, args: &Value, named: &str) -> Result<Canonical, String> {
 }
 
 #[test]
-fn every_argument_of_pytorch_s_layers_is_honoured_harmless_or_refused() {
+fn every_argument_of_pytorch_s_layers_is_honored_harmless_or_refused() {
     let (mut table, mut wrong) = (Table::new(), Vec::new());
     for of in &CLASSES {
         let args: Value = serde_json::from_str(of.args).expect("arguments are JSON");
@@ -371,7 +371,7 @@ fn every_argument_of_pytorch_s_layers_is_honoured_harmless_or_refused() {
             let named = if named.is_empty() { adapted(of.tensors, name, value) } else { named.to_owned() };
             let outcome = match model(of, &args, &named) {
                 Ok(model) if model == base => Outcome::Harmless,
-                Ok(_) => Outcome::Honoured,
+                Ok(_) => Outcome::Honored,
                 Err(error) if error.contains(name) => Outcome::Refused,
                 Err(error) => {
                     wrong.push(format!("{} {name} = {value} is refused without its name: {error}", of.class));

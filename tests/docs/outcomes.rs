@@ -9,12 +9,12 @@ const SHARED: usize = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    Honoured,
+    Honored,
     Harmless,
     Refused,
 }
 
-const OUTCOMES: [Outcome; 3] = [Outcome::Honoured, Outcome::Harmless, Outcome::Refused];
+const OUTCOMES: [Outcome; 3] = [Outcome::Honored, Outcome::Harmless, Outcome::Refused];
 
 /// The outcomes of an attribute by the value that was tried.
 pub type Values = Vec<(String, Outcome)>;
@@ -51,7 +51,7 @@ pub fn rows(table: &Table, what: &str) -> String {
     };
     let shared: BTreeMap<String, Outcome> =
         everywhere.iter().filter_map(|(name, outcomes)| Some(((*name).to_owned(), alike(outcomes)?))).collect();
-    let mut text = format!("| {what} | honoured | harmless | refused |\n|---|---|---|---|\n");
+    let mut text = format!("| {what} | honored | harmless | refused |\n|---|---|---|---|\n");
     let common = OUTCOMES.map(|wanted| {
         let names = shared.iter().filter(|(_, outcome)| **outcome == wanted).map(|(name, _)| format!("`{name}`"));
         names.collect::<Vec<_>>().join(", ")

@@ -195,12 +195,12 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Tries one argument with all values. It is honoured if a value gives another model, and harmless if all values of a
+/// Tries one argument with all values. It is honored if a value gives another model, and harmless if all values of a
 /// type give the same model. Otherwise, only its default and the value that the tensors imply may be accepted.
 fn tried(bases: &[Base<'_>], path: &str) -> Argument {
     let mut all = values();
     all.extend(bases.iter().filter_map(|base| given(&base.args, path).cloned()));
-    let (mut honoured, mut compared, mut harmless) = (false, false, false);
+    let (mut honored, mut compared, mut harmless) = (false, false, false);
     for base in bases {
         let model = (base.import)(&base.args).unwrap_or_else(|error| panic!("{path}: {error}"));
         let own = given(&base.args, path);
@@ -208,17 +208,17 @@ fn tried(bases: &[Base<'_>], path: &str) -> Argument {
         let mut same: BTreeMap<&str, bool> = BTreeMap::new();
         for value in all.iter().filter(|value| Some(*value) != own) {
             // Other values cannot change the outcome.
-            if honoured {
+            if honored {
                 break;
             }
             let effect = base.effect(&model, path, Some(value));
-            honoured |= effect == Effect::Other;
+            honored |= effect == Effect::Other;
             *same.entry(kind(value)).or_insert(true) &= effect == Effect::Same;
         }
         harmless |= same.iter().any(|(kind, same)| *kind != "none" && *same);
     }
-    let outcome = match (honoured || compared, harmless) {
-        (true, _) => Outcome::Honoured,
+    let outcome = match (honored || compared, harmless) {
+        (true, _) => Outcome::Honored,
         (false, true) => Outcome::Harmless,
         (false, false) => Outcome::Refused,
     };
