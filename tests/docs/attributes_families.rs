@@ -193,11 +193,8 @@ fn page(page: &str, table: &Table, alone: &BTreeMap<String, Vec<String>>, what: 
     let mut text = rows(table, what);
     if !alone.is_empty() {
         let alone: Vec<String> = alone.iter().map(|(class, names)| format!("`{class}` {}", names.join(", "))).collect();
-        let _ = write!(
-            text,
-            "\nHonored, but no test compares them with numbers of the framework: {}.\n",
-            alone.join("; ")
-        );
+        let _ =
+            write!(text, "\nHonored, but no test compares them with numbers of the framework: {}.\n", alone.join("; "));
     }
     holds(page, "attributes", &text);
 }

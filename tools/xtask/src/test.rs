@@ -114,7 +114,8 @@ pub fn run() -> Result<(), Failure> {
     let mut total = Total::default();
     // Most builds of these threads share no folder with the workspace.
     let cores = icount::of_today()?;
-    let counted = shell::beside("icount", move || icount::build(&cores))?;
+    let interface = Interface::ALL[share::of_today(Interface::ALL.len())?];
+    let firmware = shell::beside("firmware", move || early_firmware(&cores, interface == Interface::BookAndC))?;
     let today = Host::ALL[share::of_today(Host::ALL.len())?];
     let hosts = shell::beside("hosts", move || {
         let mut total = Total::default();
@@ -125,7 +126,6 @@ pub fn run() -> Result<(), Failure> {
         total.leaves_out("the longer tests under QEMU and Miri", "cargo xtask hosts");
         (total, done)
     })?;
-    let interface = Interface::ALL[share::of_today(Interface::ALL.len())?];
     for (what, command) in Interface::ALL.iter().filter(|other| **other != interface).flat_map(|other| other.checks()) {
         total.leaves_out(what, command);
     }
@@ -144,6 +144,7 @@ pub fn run() -> Result<(), Failure> {
     let mut build = suites::command();
     build.arg("--no-run");
     let _ = shell::run("the workspace and its tests are built", build);
+    let networks = shell::beside("networks", firmware::bundles)?;
     // The output of tests that pass says what they skip.
     let mut tests = suites::command();
     tests.args(["--no-fail-fast", "--", "--show-output"]);
@@ -164,7 +165,8 @@ pub fn run() -> Result<(), Failure> {
     if let Some(book) = book {
         total.check("the book is built", || book.join());
     }
-    let counted = total.check("programs that count instructions are built", || counted.join());
+    let (of_firmware, is_counted) = firmware.join();
+    total.absorb(of_firmware);
     // The tests have built the command line. A project has a build folder of its own, and the library for C is built with
     // the workspace.
     let tools = total.check("QEMU and today's compilers for C are there", || tools.join());
@@ -182,11 +184,11 @@ pub fn run() -> Result<(), Failure> {
         .then(|| shell::beside("modules", || web::modules(web::UNOPTIMIZED_IMPORTERS)))
         .transpose()?;
     let ready = total.check("firmware builds", || {
-        firmware::build()?;
-        firmware::bundles()
+        networks.join()?;
+        firmware::build()
     });
     if ready && tools {
-        total.firmware(counted.then_some(&cores), interface == Interface::BookAndC);
+        total.firmware(is_counted.then_some(&cores));
     }
     total.absorb(others.join());
     if let Some(modules) = modules {
@@ -197,6 +199,23 @@ pub fn run() -> Result<(), Failure> {
         eprintln!("{failure}");
     }
     total.end()
+}
+
+/// The builds of firmware that the checks of another build leave out, and the check of debug builds. Returns whether the
+/// programs that count instructions are built.
+fn early_firmware(cores: &[&str], debug: bool) -> (Total, bool) {
+    let mut total = Total::default();
+    let is_counted = total.check("programs that count instructions are built", || icount::build(cores));
+    // If this fails, the checks of the micro:bit say so.
+    let _ = boards::build_microbit();
+    // Other builds overwrite these programs.
+    if debug {
+        total.check("every firmware holds its image once in a debug build", || {
+            firmware::build_debug()?;
+            firmware::debug().try_for_each(|firmware| symbols::image_is_there_once(&firmware))
+        });
+    }
+    (total, is_counted)
 }
 
 /// Tests that need other tools: NEON under QEMU, addresses of 32 bits, Miri, the thread sanitizer. Returns how many have
@@ -258,9 +277,8 @@ fn demo() -> Result<(), Failure> {
 }
 
 impl Total {
-    /// Checks what the firmware prints in QEMU, its symbols, its sizes, and the instructions of some cores. With `debug`, also
-    /// the symbols of a debug build.
-    fn firmware(&mut self, counted: Option<&[&str]>, debug: bool) {
+    /// Checks what the firmware prints in QEMU, its symbols, its sizes, and the instructions of some cores.
+    fn firmware(&mut self, counted: Option<&[&str]>) {
         for firmware in firmware::all() {
             let what = firmware.what();
             let mut run = Err(format!("{what} did not run"));
@@ -305,13 +323,6 @@ impl Total {
         self.check("microbit answers as recorded", || boards::microbit(false));
         self.check("microbit takes signed updates, and refuses others", updates::microbit);
         self.check("the demo of README runs to its end, firmware and all", demo);
-        // This check is the last one, because debug builds overwrite the others.
-        if debug {
-            self.check("every firmware holds its image once in a debug build", || {
-                firmware::build_debug()?;
-                firmware::debug().try_for_each(|firmware| symbols::image_is_there_once(&firmware))
-            });
-        }
     }
 
     /// The projects of `tidegate new`: one for QEMU, in turn with features and with sound, and one for a board.
