@@ -3,7 +3,7 @@
 mod carried;
 mod command;
 
-use std::io::{self, Write};
+use std::io::{self, StdoutLock, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -45,13 +45,44 @@ enum Command {
     Man(command::man::Args),
 }
 
+/// Standard output. If its reader closes the pipe, as in `tidegate inspect FILE | head -1`, the rest of the text is dropped
+/// and the command goes on, because it may have files to write.
+struct Output(Option<StdoutLock<'static>>);
+
+impl Output {
+    fn unless_closed<T>(
+        &mut self,
+        otherwise: T,
+        write: impl FnOnce(&mut StdoutLock<'static>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let Some(out) = &mut self.0 else { return Ok(otherwise) };
+        match write(out) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.0 = None;
+                Ok(otherwise)
+            }
+            done => done,
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.unless_closed(bytes.len(), |out| out.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.unless_closed((), StdoutLock::flush)
+    }
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     hide_guarded_panics();
     if let Some(mib) = cli.memory {
         budget::allow(mib << 20);
     }
-    let mut out = io::stdout().lock();
+    let mut out = Output(Some(io::stdout().lock()));
     let done = match cli.command {
         Command::Demo(args) => command::demo::run(&args, &mut out),
         Command::Import(args) => command::import::run(&args, &mut out),
@@ -77,10 +108,8 @@ fn main() -> ExitCode {
     let done = done.and_then(|()| Ok(out.flush()?));
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader has closed the pipe, as in `tidegate inspect FILE | head -1`.
-        Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("tidegate: {failure}");
+            command::say(&format!("tidegate: {failure}"));
             ExitCode::FAILURE
         }
     }

@@ -12,7 +12,7 @@ use tidegate_model::load::{self, ImageBuffer, Labels, LoadError, Settings};
 use tidegate_model::packing;
 use tidegate_model::quantize::StandIn;
 
-use super::{Failure, print_notes};
+use super::{Failure, check_once, print_notes, say};
 use tidegate_model::sound::schedule_text;
 
 /// Backends that run a model.
@@ -89,15 +89,23 @@ pub struct ArchArgs {
 }
 
 impl ArchArgs {
-    pub fn settings(&self) -> Settings {
-        Settings {
+    pub fn settings(&self) -> Result<Settings, Failure> {
+        check_once("--shape", self.shape.iter().map(|(name, _)| name.as_str()))?;
+        check_once("--bind", self.bind.iter().map(|(name, _)| name.as_str()))?;
+        check_once("--state", self.state.iter().map(|(name, _)| name.as_str()))?;
+        Ok(Settings {
             arch: self.arch.clone(),
             window: self.window,
             shapes: self.shape.iter().cloned().collect(),
             binds: self.bind.clone(),
             states: self.state.iter().cloned().collect(),
             ..Settings::default()
-        }
+        })
+    }
+
+    /// All files that the settings name.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.arch.iter().chain(self.bind.iter().map(|(_, file)| file)).map(PathBuf::as_path)
     }
 }
 
@@ -126,7 +134,7 @@ impl EndlessArg {
         }
         let schedule = engine.model().schedule();
         if schedule != Schedule::Endless {
-            eprintln!("warning: --endless: a device runs {}, so its results differ", schedule_text(schedule));
+            say(&format!("warning: --endless: a device runs {}, so its results differ", schedule_text(schedule)));
         }
         engine.endless()
     }
@@ -150,6 +158,11 @@ pub struct ModelArgs {
 }
 
 impl ModelArgs {
+    /// The model and all files that its settings name.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        [Some(&self.file), self.labels.file()].into_iter().flatten().map(PathBuf::as_path).chain(self.arch.files())
+    }
+
     /// Prepares the model for the backend, if there is memory to run it.
     pub fn engine<'m>(&self, model: &Model<'m>) -> Result<Engine<'m>, Failure> {
         check_memory(model).map_err(|error| Failure::of(&self.file, format!("{error}; {}", TooCostly::ADVICE)))?;
@@ -157,22 +170,22 @@ impl ModelArgs {
     }
 
     pub fn load(&self) -> Result<ImageBuffer, Failure> {
-        self.load_in(self.settings(false), Numeric::F32).map(|(image, _)| image)
+        self.load_in(self.settings(false)?, Numeric::F32).map(|(image, _)| image)
     }
 
     /// The image, and the inputs of a model that is not an image.
     pub fn load_streamed(&self, stream: &StreamArg) -> Result<(ImageBuffer, Vec<canonical::Port>), Failure> {
-        self.load_in(self.settings(stream.stream), Numeric::F32)
+        self.load_in(self.settings(stream.stream)?, Numeric::F32)
     }
 
     /// The image as `pack` makes it without `--numeric`, apart from the ranges of integers; in f32 if the model has no form
     /// in integers.
     pub fn load_as_packed(&self, stream: &StreamArg) -> Result<ImageBuffer, Failure> {
-        self.load_in(self.settings(stream.stream), packing::USUAL).map(|(image, _)| image)
+        self.load_in(self.settings(stream.stream)?, packing::USUAL).map(|(image, _)| image)
     }
 
-    fn settings(&self, stream: bool) -> Settings {
-        Settings { stream, labels: self.labels.source(), ..self.arch.settings() }
+    fn settings(&self, stream: bool) -> Result<Settings, Failure> {
+        Ok(Settings { stream, labels: self.labels.source(), ..self.arch.settings()? })
     }
 
     fn load_in(&self, settings: Settings, usual: Numeric) -> Result<(ImageBuffer, Vec<canonical::Port>), Failure> {
@@ -186,20 +199,22 @@ impl ModelArgs {
         let numeric = self.numeric.unwrap_or_else(|| model.architecture.numeric_or(usual));
         if self.numeric.is_none() && numeric.needs_ranges() && StandIn::of(&model) == StandIn::Noise {
             let (file, name) = (file.display(), numeric.name());
-            eprintln!(
+            say(&format!(
                 "note: {file}: shown in {name}, which pack and new give with --calibrate; --numeric f32 shows floats"
-            );
+            ));
         }
         let image = match load::packed(file, &model, numeric) {
             Err(error @ (LoadError::Pack { .. } | LoadError::Ranges { .. })) if self.numeric.is_none() => {
-                eprintln!("note: {error}; shown in f32");
+                say(&format!("note: {error}; shown in f32"));
                 load::packed(file, &model, Numeric::F32)?
             }
             packed => packed?,
         };
         if self.numeric.is_some_and(Numeric::needs_ranges) {
             let file = file.display();
-            eprintln!("warning: {file}: the ranges of its integers are a guess: measure them with pack --calibrate");
+            say(&format!(
+                "warning: {file}: the ranges of its integers are a guess: measure them with pack --calibrate"
+            ));
         }
         Ok((image, model.architecture.inputs))
     }
@@ -235,12 +250,12 @@ pub struct SettingArgs {
 impl SettingArgs {
     /// All files that the settings name.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
-        let files = [self.labels.file(), self.front_end.as_ref(), self.arch.arch.as_ref()].into_iter().flatten();
-        files.chain(self.arch.bind.iter().map(|(_, file)| file)).map(PathBuf::as_path)
+        let files = [self.labels.file(), self.front_end.as_ref()].into_iter().flatten().map(PathBuf::as_path);
+        files.chain(self.arch.files())
     }
 
-    pub fn settings(&self) -> Settings {
-        Settings {
+    pub fn settings(&self) -> Result<Settings, Failure> {
+        Ok(Settings {
             stream: self.stream.stream,
             labels: self.labels.source(),
             schedule: self.schedule,
@@ -248,8 +263,8 @@ impl SettingArgs {
             mean_of: self.mean_of,
             threshold: self.threshold,
             refractory_ms: self.refractory,
-            ..self.arch.settings()
-        }
+            ..self.arch.settings()?
+        })
     }
 }
 

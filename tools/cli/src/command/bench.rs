@@ -66,8 +66,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if let Some(streams) = args.streams {
         return live(args, &model, streams, out);
     }
-    let (batch, steps, threads) =
-        if args.stream { (1, 1, 1) } else { (args.batch, args.steps, args.threads.min(args.batch)) };
+    let (batch, steps, threads) = if args.stream { (1, 1, 1) } else { (args.batch, args.steps, args.threads) };
+    if threads > batch {
+        let reason = format!("--threads: {threads} threads cannot share a batch of {batch}: give --batch {threads}");
+        return Err(Failure::new(reason));
+    }
     if steps as usize * model.input_size() > MOST_NUMBERS {
         let reason = format!("{steps} steps of {} features are too many: give fewer --steps", model.input_size());
         return Err(Failure::of(&args.model.file, reason));

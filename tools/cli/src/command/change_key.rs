@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tidegate_model::output::write_atomically;
-use tidegate_model::sign::{SignError, hex};
+use tidegate_model::sign::hex;
 use tidegate_update::KeyChange;
 
 use super::args::JsonArg;
 use super::keys::{Key, parse_product};
-use super::{Failure, Outcome, check_outputs, shown};
+use super::{Failure, Outcome, check_kind, check_outputs, shown};
 
 /// Signs a change of the signing key, for devices that hold the root key
 ///
@@ -41,9 +41,10 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let inputs: [&Path; 2] = [&args.key, &args.root];
     check_outputs(&[Some(&args.output)], &inputs)?;
+    check_kind("-o", Some(&args.output), "a record", &["tgk"])?;
     let new = Key::read(&args.key)?.public();
     let Key::Secret(root) = Key::read(&args.root)? else {
-        return Err(Failure::of(&args.root, SignError::NotASecretKey));
+        return Err(Failure::of(&args.root, "is a public key: give the private root key"));
     };
     if root.public() == new {
         return Err(Failure::of(&args.key, "is the root key, which signs images without a change: give another key"));

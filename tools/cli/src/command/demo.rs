@@ -51,6 +51,15 @@ const SEED: u64 = 0;
 const IMAGES: [(Numeric, &str); 3] =
     [(Numeric::F32, "gru_s_f32.tgi"), (Numeric::F16, "gru_s_f16.tgi"), (Numeric::I8x16, "gru_s.tgi")];
 
+/// The model of the demo.
+const MODEL: &str = "GRU_S.pb";
+/// The model as `import` writes it, the stream of all clips, and the picture of what is heard.
+const CANONICAL: &str = "gru_s.safetensors";
+const STREAM: &str = "stream.wav";
+const PICTURE: &str = "listen.svg";
+/// All files that the demo makes.
+const MADE: [&str; 6] = [CANONICAL, IMAGES[0].1, IMAGES[1].1, IMAGES[2].1, STREAM, PICTURE];
+
 /// The log of the demo: the steps that are done.
 struct Log<'a> {
     out: &'a mut dyn Write,
@@ -105,6 +114,12 @@ impl Folder {
         let folder = match keep {
             Some(dir) => {
                 make_folder(dir)?;
+                // The demo may run again in its own folder.
+                let made = MADE.map(|name| dir.join(name)).into_iter().find(|file| file.exists());
+                if let Some(file) = made.filter(|_| !dir.join(MODEL).is_file()) {
+                    let reason = "is there already, and is not overwritten: give --keep another folder";
+                    return Err(Failure::of(&file, reason));
+                }
                 Self::Kept(dir.to_owned())
             }
             None => Self::Temporary(tempfile::tempdir().map_err(|error| Failure::of(&env::temp_dir(), error))?),
@@ -123,10 +138,10 @@ impl Folder {
 
 /// Imports the model and packs it. Returns the [`IMAGES`] and the clips.
 fn pack(dir: &Path, log: &mut Log<'_>) -> Result<(Vec<ImageBuffer>, Vec<Clip>), Failure> {
-    let canonical = load::canonical(&dir.join("GRU_S.pb"), &Settings::default())?.model;
-    let file = dir.join("gru_s.safetensors");
+    let canonical = load::canonical(&dir.join(MODEL), &Settings::default())?.model;
+    let file = dir.join(CANONICAL);
     canonical.save(&file)?;
-    log.step("import", &format!("GRU_S.pb (TensorFlow 1) is {}: gru_s.safetensors", layers(&canonical)))?;
+    log.step("import", &format!("{MODEL} (TensorFlow 1) is {}: {CANONICAL}", layers(&canonical)))?;
     let mut images = Vec::new();
     let index = dir.join("speech_commands/index.csv");
     for (numeric, name) in IMAGES {
@@ -185,18 +200,18 @@ fn hear(dir: &Path, images: &[ImageBuffer], clips: &[Clip], log: &mut Log<'_>) -
         .iter()
         .map(|clip| TruthSpan { start: clip.start as f32 / rate, end: clip.end as f32 / rate, label: &clip.label })
         .collect();
-    draw(&heard, &dir.join("listen.svg"), "Tidegate hears 24 clips", &stream, &truth)?;
+    draw(&heard, &dir.join(PICTURE), "Tidegate hears 24 clips", &stream, &truth)?;
     let events = heard.events.iter();
     let events: Vec<Event> =
         events.map(|event| Event { label: event.label, at_sample: (event.seconds * rate).round() as u64 }).collect();
     let StreamScore { keywords, right, wrong, false_alarms, seconds, .. } = score(&events, &plan, &labels);
-    prepare_wav(&dir.join("stream.wav"), &Audio { sample_rate, samples: stream })?.keep()?;
+    prepare_wav(&dir.join(STREAM), &Audio { sample_rate, samples: stream })?.keep()?;
     if !log.is_json {
         print(&heard, log.out)?;
     }
     let scored =
         format!("{seconds:.0} s: {right} of {keywords} keywords right, {wrong} wrong, {false_alarms} false alarms");
-    log.step("listen", &format!("{scored}; stream.wav, drawn in listen.svg"))?;
+    log.step("listen", &format!("{scored}; {STREAM}, drawn in {PICTURE}"))?;
     Ok(heard)
 }
 

@@ -15,7 +15,7 @@ use tidegate_tools::plot::{Noise, noise};
 use tidegate_tools::progress::bar;
 
 use super::args::{Backend, JsonArg, numeric};
-use super::{Failure, Outcome, check_outputs, check_plot, shown};
+use super::{Failure, Outcome, check_outputs, check_plot, say, shown};
 
 /// Longest part of a sound that calibrates integers, in seconds.
 const CALIBRATED: usize = 30;
@@ -34,7 +34,8 @@ pub struct Args {
     input: PathBuf,
     /// Sound to write (.wav)
     output: PathBuf,
-    /// Recipe, and the model of each of its networks: a flash image, or any model that `import` reads
+    /// Recipe, and the model of each of its networks: a flash image, or any model that `import` reads. This option follows
+    /// the two sounds
     #[arg(long, required = true, num_args = 2..=3, value_names = ["NAME", "MODEL", "MODEL"])]
     recipe: Vec<PathBuf>,
     /// Numeric of models that are not images [default: f32]
@@ -150,7 +151,7 @@ impl Args {
         let given = self.calibrate.as_ref().map(|file| read_audio_at(file, recipe.facts().sample_rate)).transpose()?;
         if given.is_none() {
             let input = self.input.display();
-            eprintln!("note: {input}: calibrates the integers too; --calibrate takes another sound");
+            say(&format!("note: {input}: calibrates the integers too; --calibrate takes another sound"));
         }
         let mut sound = given.unwrap_or_else(|| noisy.clone());
         sound.samples.truncate(CALIBRATED * recipe.facts().sample_rate as usize);

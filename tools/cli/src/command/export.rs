@@ -8,7 +8,7 @@ use tidegate_model::load::{self, Settings};
 use tidegate_model::output::write_atomically;
 use tidegate_tools::grouped;
 
-use super::{Failure, Outcome, check_outputs};
+use super::{Failure, Outcome, check_kind, check_outputs};
 
 /// Writes the network of an image as ONNX, to view it or to run it elsewhere
 ///
@@ -28,6 +28,7 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let Args { image: file, output } = args;
     check_outputs(&[Some(output)], &[file])?;
+    check_kind("-o", Some(output), "ONNX", &["onnx"])?;
     // A model in floats has no integers to export yet.
     if !load::is_image(file)? {
         return Err(Failure::of(file, "is not an image: pack it first, `tidegate pack MODEL -o IMAGE`"));

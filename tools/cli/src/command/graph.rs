@@ -14,7 +14,7 @@ use tidegate_model::load::{self, LoadError};
 use tidegate_model::output::Pending;
 
 use super::args::{JsonArg, ModelArgs};
-use super::{Failure, Outcome, row_text, tensor_json};
+use super::{Failure, Outcome, row_text, say, tensor_json};
 
 /// Whether a file is an ONNX graph.
 pub fn is_graph(file: &Path) -> Result<bool, Failure> {
@@ -36,12 +36,15 @@ pub fn run(model: &ModelArgs, input: &Path, output: Option<&Path>, json: &JsonAr
     if is_audio(input) {
         return Err(Failure::of(input, "an ONNX graph takes tensors by their names: give a .safetensors or .npz"));
     }
+    if model.labels.labels.is_some() {
+        return Err(Failure::of(file, "is an ONNX graph, whose outputs have no labels: leave --labels out"));
+    }
     let numeric = model.numeric.unwrap_or(Numeric::F32);
     if numeric.is_integer() {
         return Err(Failure::of(file, "an ONNX graph runs in f32 and f16: pack it to run it in integers"));
     }
     let mut tensors = read_tensors(input)?;
-    let mut options = load::options(&model.arch.settings())?;
+    let mut options = load::options(&model.arch.settings()?)?;
     options.onnx.offered.clone_from(&tensors);
     options.onnx.folder = file.parent().map(Path::to_owned);
     let failed = |source: ImportError| LoadError::Import { path: file.clone(), source };
@@ -61,7 +64,7 @@ pub fn run(model: &ModelArgs, input: &Path, output: Option<&Path>, json: &JsonAr
     let engine = model.engine(&image.model()?)?;
     let outputs = interface.run(&engine, &tensors).map_err(|error| Failure::of(input, error))?;
     for note in imported.notes {
-        eprintln!("note: {}: {}", file.display(), one_line(&note));
+        say(&format!("note: {}: {}", file.display(), note));
     }
     let written = output.map(|output| prepare_tensors(output, &outputs)).transpose()?;
     if json.json {

@@ -45,14 +45,14 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let read: Vec<&Path> = std::iter::once(args.model.as_path()).chain(args.settings.files()).collect();
     check_outputs(&[Some(&args.output)], &read)?;
-    let image = args.output.display();
     let advice = format!(
-        "import writes models, and .tgi is an image: give `tidegate pack {} -o {image}`, or -o {}",
+        "import writes models as safetensors: give -o {}, or `tidegate pack {} -o {}` for an image",
+        args.output.with_extension("safetensors").display(),
         args.model.display(),
-        args.output.with_extension("safetensors").display()
+        args.output.with_extension("tgi").display()
     );
-    check_extension(&args.output, "tgi", advice)?;
-    let loaded = load::canonical(&args.model, &args.settings.settings())?;
+    check_extension(&args.output, &["safetensors"], advice)?;
+    let loaded = load::canonical(&args.model, &args.settings.settings()?)?;
     loaded.model.save(&args.output)?;
     print_notes(&args.model, &loaded);
     if args.json.json {

@@ -1,7 +1,7 @@
 //! `inspect`: the contents of a model.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tidegate::front_end::Method;
@@ -21,7 +21,7 @@ use super::args::{ModelArgs, StreamArg};
 use tidegate_model::sound::schedule_text;
 
 use super::keys::signer;
-use super::{Failure, Outcome, check_outputs, check_plot};
+use super::{Failure, Outcome, check_kind, check_outputs, check_plot, say};
 
 /// Shows layers, flash, RAM, multiply-accumulates, labels and front end of a model
 #[derive(clap::Args)]
@@ -76,28 +76,35 @@ fn positive(text: &str) -> Result<f64, String> {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let DeviceArgs { core, mhz, every, plot } = &args.device;
+    let read: Vec<&Path> = args.model.files().collect();
+    check_outputs(&[args.c_header.as_ref(), args.c_array.as_ref(), plot.as_ref()], &read)?;
+    check_kind("--c-header", args.c_header.as_ref(), "a C header", &["h"])?;
+    check_kind("--c-array", args.c_array.as_ref(), "a C file", &["c"])?;
+    check_plot(plot.as_ref())?;
     let image = args.model.load_as_packed(&args.stream)?;
     let model = image.model()?;
     let stem = args.model.file.file_stem().unwrap_or_default().to_string_lossy();
-    let DeviceArgs { core, mhz, every, plot } = &args.device;
-    check_outputs(&[args.c_header.as_ref(), args.c_array.as_ref(), plot.as_ref()], &[&args.model.file])?;
-    check_plot(plot.as_ref())?;
+    if every.is_some() && model.front_end().is_some() {
+        say(&format!("note: {}: its front end sets the time between steps, not --every", args.model.file.display()));
+    }
     let on_device = core.map(|core| {
         let sizes = (&model, ram_bytes(&model), image.bytes().len());
         OnDevice::new(core, *mhz, *every, sizes).map_err(|error| Failure::of(&args.model.file, error))
     });
     let on_device = on_device.transpose()?;
     for warning in on_device.iter().flat_map(OnDevice::warnings) {
-        eprintln!("warning: {}: {warning}", args.model.file.display());
+        say(&format!("warning: {}: {warning}", args.model.file.display()));
     }
     let header = args.c_header.as_ref().map(|path| (path, c_header::header(&stem, &model, image.bytes().len())));
     let array = args.c_array.as_ref().map(|path| (path, c_header::array(&stem, image.bytes())));
-    // No file appears before both are written.
+    // No file appears before all are written.
     let files = header.into_iter().chain(array).map(|(path, text)| prepare(path, |to| to.write_all(text.as_bytes())));
-    files.collect::<Result<Vec<_>, _>>()?.into_iter().try_for_each(Pending::keep)?;
+    let files = files.collect::<Result<Vec<_>, _>>()?;
     if let Some((path, on_device)) = plot.as_ref().zip(on_device.as_ref()) {
         memory_map(path, &stem, &on_device.parts())?;
     }
+    files.into_iter().try_for_each(Pending::keep)?;
     if args.json {
         let mut value = to_json(&model, image.bytes());
         if let Some(on_device) = &on_device {

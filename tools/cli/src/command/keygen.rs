@@ -29,6 +29,11 @@ pub struct Args {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let (secret, public) = (&args.key, public_file(&args.key));
+    if secret.to_string_lossy().ends_with(".pub.pem") {
+        let other = secret.with_extension("").with_extension("pem");
+        let reason = format!("is the name of a public key, which may be shared: give {}", other.display());
+        return Err(Failure::of(secret, reason));
+    }
     if let Some(there) = [secret, &public].into_iter().find(|file| file.exists()) {
         return Err(Failure::of(there, "exists, and a key that is overwritten is lost: give another name"));
     }

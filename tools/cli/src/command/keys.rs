@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_model::canonical::{MAX_FILE_BYTES, read_bounded};
 use tidegate_model::data::DataError;
-use tidegate_model::sign::{self, SecretKey, SignError, hex};
+use tidegate_model::sign::{self, SecretKey, hex};
 use tidegate_update::{PublicKey, Signed};
 
 use super::Failure;
@@ -19,12 +19,15 @@ impl Key {
     /// Reads a key.
     pub fn read(file: &Path) -> Result<Self, Failure> {
         let pem = read(file)?;
-        let pem = std::str::from_utf8(&pem).map_err(|_| Failure::of(file, SignError::NotAPublicKey))?;
+        let pem = String::from_utf8_lossy(&pem);
+        if !pem.contains("PUBLIC KEY") && !pem.contains("PRIVATE KEY") {
+            return Err(Failure::of(file, "is no key in PEM: give one that `tidegate keygen` has written"));
+        }
         let failed = |error| Failure::of(file, error);
         if pem.contains("PUBLIC KEY") {
-            return sign::public_from_pem(pem).map(Self::Public).map_err(failed);
+            return sign::public_from_pem(&pem).map(Self::Public).map_err(failed);
         }
-        SecretKey::from_pem(pem).map(Self::Secret).map_err(failed)
+        SecretKey::from_pem(&pem).map(Self::Secret).map_err(failed)
     }
 
     /// The public key.

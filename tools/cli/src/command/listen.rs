@@ -34,7 +34,8 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    check_outputs(&[args.plot.as_ref()], &[&args.model.file, &args.wav])?;
+    let read: Vec<&Path> = args.model.files().chain([args.wav.as_path()]).collect();
+    check_outputs(&[args.plot.as_ref()], &read)?;
     check_plot(args.plot.as_ref())?;
     let image = args.model.load()?;
     let model = scheduled(image.model()?, args.schedule, &args.model.file)?;

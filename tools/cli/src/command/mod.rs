@@ -24,10 +24,11 @@ pub mod verify;
 pub mod verify_signature;
 pub mod zoo;
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -42,21 +43,16 @@ pub type Outcome = Result<(), Failure>;
 /// Why a command failed: one line for a person.
 pub struct Failure {
     message: String,
-    broken_pipe: bool,
 }
 
 impl Failure {
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), broken_pipe: false }
+        Self { message: message.into() }
     }
 
     /// `file: reason`
     pub fn of(path: &Path, reason: impl fmt::Display) -> Self {
         Self::new(format!("{}: {reason}", path.display()))
-    }
-
-    pub fn is_broken_pipe(&self) -> bool {
-        self.broken_pipe
     }
 }
 
@@ -68,11 +64,9 @@ impl fmt::Display for Failure {
 
 impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
-        let io = (&error as &(dyn Error + 'static)).downcast_ref::<io::Error>();
-        let broken_pipe = io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
         // Errors of files name the file, so a bare I/O error comes from standard output.
-        let of = if io.is_some() { "standard output: " } else { "" };
-        Self { message: format!("{of}{error}"), broken_pipe }
+        let is_io = (&error as &(dyn Error + 'static)).is::<io::Error>();
+        Self { message: format!("{}{error}", if is_io { "standard output: " } else { "" }) }
     }
 }
 
@@ -130,11 +124,60 @@ fn check_plot(plot: Option<&PathBuf>) -> Outcome {
     }
 }
 
-/// Refuses an output whose name has the extension of another kind of file.
-fn check_extension(output: &Path, other: &str, reason: impl fmt::Display) -> Outcome {
-    match output.extension() {
-        Some(extension) if extension.eq_ignore_ascii_case(other) => Err(Failure::of(output, reason)),
-        _ => Ok(()),
+/// Extensions of the files that the program reads or writes. Only an output of that kind may have one, because it could
+/// replace a file that was meant as an input.
+const KINDS: [&str; 28] = [
+    "safetensors",
+    "tgi",
+    "tgk",
+    "pem",
+    "onnx",
+    "pb",
+    "h5",
+    "hdf5",
+    "keras",
+    "pt",
+    "pth",
+    "ckpt",
+    "tflite",
+    "rnnn",
+    "json",
+    "csv",
+    "ts",
+    "npy",
+    "npz",
+    "wav",
+    "flac",
+    "svg",
+    "html",
+    "htm",
+    "txt",
+    "h",
+    "c",
+    "toml",
+];
+
+/// Refuses an output whose extension is that of another kind of file than these.
+fn check_extension(output: &Path, allowed: &[&str], reason: impl fmt::Display) -> Outcome {
+    let is_any =
+        |of: &[&str]| output.extension().is_some_and(|found| of.iter().any(|of| found.eq_ignore_ascii_case(of)));
+    if is_any(&KINDS) && !is_any(allowed) { Err(Failure::of(output, reason)) } else { Ok(()) }
+}
+
+/// The same for an output of one kind, whose usual extension is the first one.
+fn check_kind(option: &str, output: Option<&PathBuf>, kind: &str, allowed: &[&str]) -> Outcome {
+    let Some(output) = output else { return Ok(()) };
+    let usual = output.with_extension(allowed[0]);
+    check_extension(output, allowed, format!("{option} writes {kind}: give {option} {}", usual.display()))
+}
+
+/// Refuses an option that is given twice for the same name.
+fn check_once<'n>(option: &str, names: impl Iterator<Item = &'n str>) -> Outcome {
+    let mut seen = BTreeSet::new();
+    let mut names = names;
+    match names.find(|name| !seen.insert(*name)) {
+        Some(name) => Err(Failure::new(format!("{option}: {name} is given twice: leave one out"))),
+        None => Ok(()),
     }
 }
 
@@ -143,17 +186,22 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
+/// Prints a line for a person on standard error. If that is closed, nobody can be told.
+pub fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{}", one_line(line));
+}
+
 /// Prints the notes on an import to standard error.
 fn print_notes(model: &Path, loaded: &Loaded) {
     for line in loaded.lines() {
-        eprintln!("note: {}: {line}", model.display());
+        say(&format!("note: {}: {line}", model.display()));
     }
 }
 
 /// Prints notes on a data file to standard error.
 fn print_file_notes(file: &Path, notes: &[String]) {
     for note in notes {
-        eprintln!("note: {}: {}", file.display(), one_line(note));
+        say(&format!("note: {}: {note}", file.display()));
     }
 }
 

@@ -22,7 +22,7 @@ use self::board::{Board, Machine};
 use self::project::Project;
 use self::template::File;
 use super::args::{JsonArg, SettingArgs, numeric};
-use super::{Failure, Outcome, print_file_notes, print_notes};
+use super::{Failure, Outcome, print_file_notes, print_notes, say};
 
 /// Writes a project that builds and runs a model on a board
 ///
@@ -185,7 +185,7 @@ fn image(args: &Args) -> Result<(ImageBuffer, Option<Loaded>), Failure> {
         if args.calibrate.is_some() {
             return Err(Failure::of(file, "is a flash image, whose integers have their ranges: leave --calibrate out"));
         }
-        let image = load::image(file, &args.settings.settings(), args.numeric)?;
+        let image = load::image(file, &args.settings.settings()?, args.numeric)?;
         let layout = image.model()?.layout();
         if !board.reads(layout) {
             let (layout, own) = (layout.name(), board.core.layout.name());
@@ -198,7 +198,7 @@ fn image(args: &Args) -> Result<(ImageBuffer, Option<Loaded>), Failure> {
         }
         return Ok((image, None));
     }
-    let loaded = load::canonical(file, &args.settings.settings())?;
+    let loaded = load::canonical(file, &args.settings.settings()?)?;
     let model = &loaded.model;
     let usual =
         if model.architecture.front_end.is_some() || args.calibrate.is_some() { Numeric::I8x16 } else { Numeric::F32 };
@@ -209,9 +209,9 @@ fn image(args: &Args) -> Result<(ImageBuffer, Option<Loaded>), Failure> {
     }
     if args.numeric.is_none() && numeric == Numeric::F32 {
         let name = file.display();
-        eprintln!(
+        say(&format!(
             "note: {name}: in f32, because neither --calibrate nor --numeric is given; --calibrate DATA gives integers"
-        );
+        ));
     }
     if args.calibrate.is_some() {
         return Err(Failure::new(only_for_integers("--calibrate", numeric)));
@@ -230,7 +230,7 @@ fn integers(args: &Args, model: &Canonical, numeric: Numeric, layout: Layout) ->
     }
     if let Some(Measured { comparison, .. }) = measured.filter(|measured| is_poor(&measured.comparison.output)) {
         let (name, ratio) = (file.display(), comparison.output.snr_db());
-        eprintln!("warning: {name}: the output is {ratio:.1} dB from that of f32: `tidegate pack` shows why");
+        say(&format!("warning: {name}: the output is {ratio:.1} dB from that of f32: `tidegate pack` shows why"));
     }
     Ok(image)
 }

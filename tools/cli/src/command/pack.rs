@@ -18,7 +18,9 @@ use tidegate_tools::progress::Bars;
 use tidegate_tools::report::page;
 
 use super::args::{JsonArg, SettingArgs, numeric};
-use super::{Failure, Outcome, check_extension, check_outputs, print_file_notes, print_notes, shown};
+use super::{
+    Failure, Outcome, check_extension, check_kind, check_once, check_outputs, print_file_notes, print_notes, say, shown,
+};
 
 /// Packs a model into a flash image
 ///
@@ -128,10 +130,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         "pack writes images: give -o {}, or `tidegate import {} -o {}` for a model",
         args.output.with_extension("tgi").display(),
         args.model.display(),
-        args.output.display()
+        args.output.with_extension("safetensors").display()
     );
-    check_extension(&args.output, "safetensors", advice)?;
-    let loaded = load::canonical(&args.model, &args.settings.settings())?;
+    check_extension(&args.output, &["tgi"], advice)?;
+    let kinds = ["txt", "json", "html", "htm"];
+    check_kind("--report", args.report.as_ref(), "text, JSON (.json) or a page (.html)", &kinds)?;
+    check_once("--keep", args.keep.iter().map(|(layer, _)| layer.as_str()))?;
+    let loaded = load::canonical(&args.model, &args.settings.settings()?)?;
     let model = &loaded.model;
     let packing = Packing {
         numeric: args.numeric,
@@ -162,14 +167,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             if args.strict {
                 return Err(Failure::of(&args.model, warning));
             }
-            eprintln!("warning: {}: {warning}", args.model.display());
+            say(&format!("warning: {}: {warning}", args.model.display()));
         }
     }
     // No file appears before all are written.
     let mut files = vec![prepare(&args.output, |file| file.write_all(image.bytes()))?];
     if let (Some(file), Some(report)) = (&args.report, &report) {
         let has = |wanted: &str| file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(wanted));
-        let content = match (has("json"), has("html")) {
+        let content = match (has("json"), has("html") || has("htm")) {
             (true, _) => format!("{:#}\n", report.json),
             (_, true) => report.html.clone(),
             _ => report.text.clone(),
@@ -178,7 +183,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     files.into_iter().try_for_each(Pending::keep)?;
     if let (Some(report), None) = (&report, &args.calibrate) {
-        eprintln!("note: calibrated on {}; use --calibrate to give your own input", report.source);
+        say(&format!("note: calibrated on {}; use --calibrate to give your own input", report.source));
     }
     print_notes(&args.model, &loaded);
     if args.json.json {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tidegate::{Model, Schedule};
@@ -71,15 +71,20 @@ pub struct Args {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let written = [&args.output, &args.layers, &args.state_out].map(Option::as_ref);
-    check_outputs(&written, &[&args.model.file, &args.input])?;
+    let read: Vec<&Path> = args.model.files().chain([args.input.as_path()]).collect();
+    check_outputs(&written, &read)?;
+    // A state may be updated in place.
+    let state: Vec<&Path> = args.state_in.iter().map(PathBuf::as_path).collect();
+    check_outputs(&written[..2], &state)?;
     if graph::is_graph(&args.model.file)? {
         if args.state_in.is_some() || args.state_out.is_some() || args.layers.is_some() {
             let reason =
                 "is an ONNX graph, whose states are tensors: pack it to use --state-in, --state-out or --layers";
             return Err(Failure::of(&args.model.file, reason));
         }
-        if args.stream.stream {
-            let reason = "is an ONNX graph, which runs as it is: pack it to use --stream";
+        let given = [("--stream", args.stream.stream), ("--endless", args.endless.endless)];
+        if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
+            let reason = format!("is an ONNX graph, which runs as it is: pack it to use {option}");
             return Err(Failure::of(&args.model.file, reason));
         }
         return graph::run(&args.model, &args.input, args.output.as_deref(), &args.json, out);

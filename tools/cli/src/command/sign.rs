@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use tidegate_model::load::{self, Settings};
 use tidegate_model::output::write_atomically;
-use tidegate_model::sign::{self, SignError};
+use tidegate_model::sign;
 use tidegate_update::Signed;
 
 use super::args::JsonArg;
 use super::keys::{Key, parse_product, read, signer};
-use super::{Failure, Outcome, check_outputs, shown};
+use super::{Failure, Outcome, check_kind, check_outputs, shown};
 use tidegate_model::sign::hex;
 
 /// Signs an image, for devices that require a signature
@@ -59,6 +59,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     check_outputs(&[args.digest.as_ref()], &inputs)?;
     // An image may be signed in place.
     check_outputs(&[args.output.as_ref()], &inputs[1..])?;
+    check_kind("-o", args.output.as_ref(), "an image", &["tgi"])?;
     if !load::is_image(file)? {
         return Err(Failure::of(file, "is not an image: pack it first, `tidegate pack MODEL -o IMAGE`"));
     }
@@ -80,7 +81,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             sign::attach(&prepared()?, &key.public(), &signature).map_err(|error| Failure::of(file, error))?
         }
         (Key::Secret(key), None) => key.sign(image.bytes(), &product, args.counter).map_err(failed)?,
-        (Key::Public(_), None) => return Err(Failure::of(&args.key, SignError::NotASecretKey)),
+        (Key::Public(_), None) => {
+            let reason = "is the public key: give the private one, or --digest and then --attach";
+            return Err(Failure::of(&args.key, reason));
+        }
     };
     let output = args.output.as_deref().unwrap_or(Path::new(""));
     write_atomically(output, |to| to.write_all(&signed))?;

@@ -17,7 +17,7 @@ use tidegate_tools::plot::{Curves, curves};
 use tidegate_tools::progress::Bars;
 
 use super::args::{ArchArgs, Backend, EndlessArg, JsonArg, StreamArg};
-use super::{Failure, Outcome, check_outputs, check_plot, print_file_notes};
+use super::{Failure, Outcome, check_outputs, check_plot, print_file_notes, print_notes};
 
 /// Compares an image with the model that it was packed from, layer by layer, on an input
 ///
@@ -46,9 +46,9 @@ pub struct Args {
     /// CSV with the column `file`: clips to join into one stream, or sequences of features, one in each file
     #[arg(long)]
     index: Option<PathBuf>,
-    /// Seed for order, gaps and noise of the stream
-    #[arg(long, default_value_t = 0, conflicts_with = "input")]
-    seed: u64,
+    /// Seed for order, gaps and noise of the stream [default: 0]
+    #[arg(long, conflicts_with = "input")]
+    seed: Option<u64>,
     /// SVG file to draw the signal-to-noise ratios over time to
     #[arg(long, value_name = "SVG")]
     plot: Option<PathBuf>,
@@ -63,15 +63,20 @@ pub struct Args {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let what = args.index.as_deref().or(args.input.as_deref()).unwrap_or(Path::new(""));
-    check_outputs(&[args.plot.as_ref()], &[&args.image, &args.against, what])?;
+    let read: Vec<&Path> = [&args.image, &args.against, what].into_iter().chain(args.arch.files()).collect();
+    check_outputs(&[args.plot.as_ref()], &read)?;
     check_plot(args.plot.as_ref())?;
     let (image, canonical) = load_both(args)?;
     let image = image.model()?;
     let inputs = match &args.index {
         Some(index) if image.front_end().is_some() => {
             let mfcc = front_end_of(&image, &args.image)?;
-            let features = stream_features(mfcc, &args.image, &read_index_files(index)?, args.seed, &Bars)?;
+            let features =
+                stream_features(mfcc, &args.image, &read_index_files(index)?, args.seed.unwrap_or(0), &Bars)?;
             Inputs { sequences: vec![vec![features]], ..Inputs::default() }
+        }
+        _ if args.seed.is_some() => {
+            return Err(Failure::of(what, "holds sequences of features, which run one by one: leave --seed out"));
         }
         _ => {
             let ports = &canonical.architecture.inputs;
@@ -147,7 +152,8 @@ fn load_both(args: &Args) -> Result<(load::ImageBuffer, Canonical), Failure> {
         return Err(Failure::of(&args.against, "is an image: give the model that it was packed from"));
     }
     let image = load::image(&args.image, &Settings::default(), None)?;
-    let settings = Settings { stream: args.stream.stream, ..args.arch.settings() };
-    let model = load::canonical(&args.against, &settings)?.model;
-    Ok((image, model))
+    let settings = Settings { stream: args.stream.stream, ..args.arch.settings()? };
+    let loaded = load::canonical(&args.against, &settings)?;
+    print_notes(&args.against, &loaded);
+    Ok((image, loaded.model))
 }

@@ -38,6 +38,19 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let failed = |error| match error {
         TrustError::Unsigned => Failure::of(&args.image, format!("{error}: sign it with `tidegate sign`")),
         TrustError::Truncated { .. } => Failure::of(&args.image, format!("{error}: copy it again")),
+        TrustError::OldCounter { .. } => {
+            Failure::of(&args.image, format!("{error}: sign it again with --counter {} or more", args.min_counter))
+        }
+        TrustError::UnknownKey { .. } => {
+            let advice = format!("{error}: give the --key that it is signed with, or sign it with the private one");
+            Failure::of(&args.image, advice)
+        }
+        TrustError::WrongProduct { .. } => {
+            Failure::of(&args.image, format!("{error}: sign it again with the --product of the device"))
+        }
+        TrustError::Image(_) => {
+            Failure::of(&args.image, format!("{error}: give an image that `tidegate sign` has written"))
+        }
         _ => Failure::of(&args.image, error),
     };
     let image = ImageBuffer::new(&read(&args.image)?);

@@ -338,6 +338,12 @@ fn a_closed_pipe_is_no_error() {
         let stderr = without_notes(&done.stderr);
         assert!(done.status.success() && stderr.is_empty(), "{args:?}: {}", String::from_utf8_lossy(&stderr));
     }
+    // A command whose pipes are closed still writes its files.
+    let mut command = here.command(&["run", &gru, "--input", &yes_flac(), "--output", "run.npz"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop((child.stdout.take(), child.stderr.take()));
+    assert!(child.wait().unwrap().success());
+    assert!(!here.read("run.npz").is_empty());
     if cfg!(target_os = "linux") {
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
         let done = here.command(&["inspect", &gru]).stdout(full).output().unwrap();

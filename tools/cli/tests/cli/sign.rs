@@ -112,7 +112,7 @@ fn a_key_change_is_signed_by_the_root_key_as_openssl_signs() {
     let root = ["change-key", "root.pub.pem", "--root", "root.pem", "--serial", "1", "-o", "x.tgk"];
     here.refuse(&root, "root.pub.pem", &["is the root key"]);
     let public = ["change-key", "key.pub.pem", "--root", "root.pub.pem", "--serial", "1", "-o", "x.tgk"];
-    here.refuse(&public, "root.pub.pem", &["private key"]);
+    here.refuse(&public, "root.pub.pem", &["is a public key: give the private root key"]);
 }
 
 #[test]

@@ -23,7 +23,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "import m.pb -o k.tgi",
-        "k.tgi: import writes models, and .tgi is an image: give `tidegate pack m.pb -o k.tgi`, or -o k.safetensors",
+        "k.tgi: import writes models as safetensors: give -o k.safetensors, or `tidegate pack m.pb -o k.tgi` for an image",
     ),
     (
         "pack m.pb -o k.safetensors",
@@ -33,6 +33,27 @@ const WRONG: &[(&str, &str)] = &[
         "new kws --model g.tgi --for qemu-m4 --threshold 0.5",
         "g.tgi: is a flash image, which holds its settings: leave --schedule, --front-end, --mean-of, --threshold and --refractory out",
     ),
+    (
+        "pack m.pb -o fixed.onnx",
+        "fixed.onnx: pack writes images: give -o fixed.tgi, or `tidegate import m.pb -o fixed.safetensors` for a model",
+    ),
+    (
+        "import m.pb -o arch.json",
+        "arch.json: import writes models as safetensors: give -o arch.safetensors, or `tidegate pack m.pb -o arch.tgi` for an image",
+    ),
+    (
+        "pack m.pb -o k.tgi --report yes.flac",
+        "yes.flac: --report writes text, JSON (.json) or a page (.html): give --report yes.txt",
+    ),
+    ("export g.tgi -o m.pb", "m.pb: -o writes ONNX: give -o m.onnx"),
+    ("sign g.tgi --key key.pem -o m.pb", "m.pb: -o writes an image: give -o m.tgi"),
+    ("inspect g.tgi --c-header k.c --c-array k.c", "k.c: is the name of two outputs: give each output its own name"),
+    ("inspect g.tgi --c-header m.pb", "m.pb: --c-header writes a C header: give --c-header m.h"),
+    ("inspect g.tgi --c-header k.h --c-array m.pb", "m.pb: --c-array writes a C file: give --c-array m.c"),
+    ("pack m.pb -o k.tgi --keep a=16 --keep a=8", "--keep: a is given twice: leave one out"),
+    ("inspect fixed.onnx --bind sr=1 --bind sr=2", "--bind: sr is given twice: leave one out"),
+    ("inspect fixed.onnx --shape x=1,1 --shape x=2,1", "--shape: x is given twice: leave one out"),
+    ("inspect fixed.onnx --state a=b --state a=c", "--state: a is given twice: leave one out"),
     ("pack g.tgi -o h.tgi", "g.tgi: is a flash image already; give the model that it was packed from"),
     (
         "import fixed.onnx -o x.safetensors --window 7",
@@ -181,14 +202,6 @@ const WRONG: &[(&str, &str)] = &[
     ),
     ("sign m.pb --key key.pem -o s.tgi", "m.pb: is not an image: pack it first, `tidegate pack MODEL -o IMAGE`"),
     (
-        "sign g.tgi --key names.txt -o s.tgi",
-        "names.txt: it is not an Ed25519 private key in PKCS#8 PEM: make one with `tidegate keygen KEY.pem`",
-    ),
-    (
-        "sign g.tgi --key key.pub.pem -o s.tgi",
-        "key.pub.pem: it is not an Ed25519 private key in PKCS#8 PEM: make one with `tidegate keygen KEY.pem`",
-    ),
-    (
         "sign g.tgi --key key.pub.pem --attach names.txt -o s.tgi",
         "names.txt: has not 64 bytes: give the raw signature of Ed25519",
     ),
@@ -205,11 +218,11 @@ const WRONG: &[(&str, &str)] = &[
     ("verify-signature g.tgi --key key.pub.pem", "g.tgi: the image is not signed: sign it with `tidegate sign`"),
     (
         "verify-signature signed.tgi --key key.pub.pem --min-counter 3",
-        "signed.tgi: the image has security counter 2, but at least 3 is required",
+        "signed.tgi: the image has security counter 2, but at least 3 is required: sign it again with --counter 3 or more",
     ),
     (
         "verify-signature signed.tgi --key key.pub.pem --product 000000000000000000000000000000ff",
-        "signed.tgi: the image is for another product: 00000000000000000000000000000000",
+        "signed.tgi: the image is for another product: 00000000000000000000000000000000: sign it again with the --product of the device",
     ),
     (
         "denoise noisy.wav clean.wav --recipe loud weights.rnn",
@@ -227,6 +240,42 @@ const WRONG: &[(&str, &str)] = &[
         "denoise noisy.wav clean.wav --recipe rnnoise g.tgi",
         "g.tgi: takes [10] and gives [12]; network 1 of rnnoise takes [42] and gives [22, 1]",
     ),
+    ("keygen k.pub.pem", "k.pub.pem: is the name of a public key, which may be shared: give k.pem"),
+    ("sign g.tgi --key names.txt -o s.tgi", "names.txt: is no key in PEM: give one that `tidegate keygen` has written"),
+    (
+        "sign g.tgi --key key.pub.pem -o s.tgi",
+        "key.pub.pem: is the public key: give the private one, or --digest and then --attach",
+    ),
+    (
+        "run m.pb --input x.npy --labels names.txt --output names.txt",
+        "names.txt: is also an input: give the output another name",
+    ),
+    (
+        "run r.tgi --input y.npy --state-in r.state --output r.state",
+        "r.state: is also an input: give the output another name",
+    ),
+    (
+        "listen g.tgi --wav yes.flac --labels names.txt --plot names.txt",
+        "names.txt: is also an input: give the output another name",
+    ),
+    (
+        "verify g.tgi --against fixed.onnx --input x.npy --bind a=bound.svg --plot bound.svg",
+        "bound.svg: is also an input: give the output another name",
+    ),
+    (
+        "verify r.tgi --against weights.rnn --index rows.csv --seed 3",
+        "rows.csv: holds sequences of features, which run one by one: leave --seed out",
+    ),
+    (
+        "run fixed.onnx --input z.npz --endless",
+        "fixed.onnx: is an ONNX graph, which runs as it is: pack it to use --endless",
+    ),
+    (
+        "run fixed.onnx --input z.npz --labels names.txt",
+        "fixed.onnx: is an ONNX graph, whose outputs have no labels: leave --labels out",
+    ),
+    ("bench g.tgi --threads 4 --batch 2", "--threads: 4 threads cannot share a batch of 2: give --batch 4"),
+    ("demo --keep mine", "mine/stream.wav: is there already, and is not overwritten: give --keep another folder"),
     ("export m.pb -o m.onnx", "m.pb: is not an image: pack it first, `tidegate pack MODEL -o IMAGE`"),
     ("zoo nothing", r#"no network of the zoo has "nothing" in its name: `tidegate zoo` lists them"#),
     ("demo --keep m.pb", "m.pb: is a file, but a folder is needed: give another name"),
@@ -262,6 +311,8 @@ fn place() -> Workplace {
         fs::copy(original, here.path(name)).unwrap();
     }
     fs::create_dir(here.path("folder")).unwrap();
+    fs::create_dir(here.path("mine")).unwrap();
+    here.write("mine/stream.wav", "mine");
     here.succeed(&["import", "m.pb", "-o", "m.safetensors"]);
     here.succeed(&["pack", "m.pb", "-o", "g.tgi", "--numeric", "f32", "--labels", "names.txt"]);
     here.succeed(&["pack", "weights.rnn", "-o", "r.tgi", "--numeric", "f16"]);
@@ -275,6 +326,8 @@ fn place() -> Workplace {
         ("text.onnx", "hello"),
         ("few.txt", "yes\nno\n"),
         ("arch.json", "{}"),
+        ("bound.svg", ""),
+        ("rows.csv", "file\ny.npy\n"),
         ("nan.csv", "1,2,3,4,5,6,7,8,9,10\n1,2,NaN,4,5,6,7,8,9,10\n"),
         ("ragged.csv", "1,2\n3\n"),
         ("word.csv", "file,word\nyes.flac,yes\n"),
