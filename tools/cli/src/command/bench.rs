@@ -18,7 +18,8 @@ use super::{Failure, Outcome};
 ///
 /// One call runs --batch sequences of --steps steps, shared among --threads threads. With --stream, one call is one
 /// step. With --streams, one call steps that many live streams once, together in a pool or, with --apart, one after the
-/// other. The input is seeded noise. Prints the median time of a call. Compare only medians from the same machine.
+/// other. The input is seeded noise, and the state is endless, whatever the schedule of the model. Prints the median time
+/// of a call. Compare only medians from the same machine.
 #[derive(clap::Args)]
 #[command(after_help = "Examples, in the folder of `tidegate demo --keep .`:
   tidegate bench gru_s.tgi --stream

@@ -4,13 +4,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use tidegate::Numeric;
+use tidegate::{Model, Numeric};
 use tidegate_model::backend::{Engine, check_memory};
 use tidegate_model::budget::TooCostly;
 use tidegate_model::canonical::Canonical;
+use tidegate_model::compare::Comparison;
 use tidegate_model::data::{Audio, prepare_wav, read_audio_at};
 use tidegate_model::denoise::{HopError, Recipe, denoise, inputs, integers, sound};
 use tidegate_model::load::{self, ImageBuffer, Settings};
+use tidegate_model::quantize::is_poor;
 use tidegate_tools::plot::{Noise, noise};
 use tidegate_tools::progress::bar;
 
@@ -103,6 +105,19 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
+/// Warns if the output of an image in integers is far from that of floats, over the values that calibrated it.
+fn warn_of_loss(file: &Path, image: &Model<'_>, floats: &Model<'_>, input: &[f32]) -> Outcome {
+    let mut comparison = Comparison::new(image, floats);
+    comparison
+        .run(Engine::fastest(image), Engine::fastest(floats), &[input], |_| ())
+        .map_err(|error| Failure::of(file, error))?;
+    if is_poor(&comparison.output) {
+        let (file, numeric, ratio) = (file.display(), image.numeric().name(), comparison.output.ratio());
+        say(&format!("warning: {file}: its output in {numeric} is {ratio} from that in f32: give another --numeric"));
+    }
+    Ok(())
+}
+
 impl Args {
     /// The recipe and the files of its networks.
     fn recipe(&self) -> Result<(Recipe, &[PathBuf]), Failure> {
@@ -159,7 +174,10 @@ impl Args {
             .run(recipe, models, &images, &sound, "calibrating", |engines, blocks| inputs(recipe, engines, blocks))?;
         for (network, (model, input)) in to_pack.iter().zip(seen).enumerate() {
             if let Some(model) = model {
-                images[network] = integers(&models[network], model, numeric, &input)?;
+                let (file, floats) = (&models[network], &images[network]);
+                let image = integers(file, model, numeric, &input)?;
+                warn_of_loss(file, &image.model()?, &floats.model()?, &input)?;
+                images[network] = image;
             }
         }
         Ok(images)

@@ -43,6 +43,11 @@ fn a_sound_loses_its_noise_in_floats_and_in_integers() {
     let others = ["denoise", &noisy, "other.wav", "--numeric", "i8x16", "--calibrate", &noisy];
     here.succeed(&[&others[..], &recipe].concat());
     assert_eq!(here.read("other.wav"), here.read("own.wav"));
+    let coarse = ["denoise", &noisy, "coarse.wav", "--numeric", "i4x16", "--calibrate", &noisy];
+    let coarse = here.command(&[&coarse[..], &recipe].concat()).output().unwrap();
+    let warning = String::from_utf8(coarse.stderr).unwrap();
+    assert!(coarse.status.success() && warning.starts_with("warning: "), "{warning}");
+    assert!(warning.ends_with(" dB from that in f32: give another --numeric\n"), "{warning}");
     here.succeed(&["pack", &weights, "-o", "r.tgi", "--calibrate", &rnnoise("features.safetensors")]);
     here.succeed(&["denoise", &noisy, "image.wav", "--recipe", "rnnoise", "r.tgi"]);
     for name in ["own.wav", "image.wav"] {
