@@ -72,6 +72,11 @@ const EVERYWHERE: [&str; 5] =
 const SIGNER: &str = "tools/model/src/sign.rs";
 const SECTIONS: &str = "tools/model/src/sections.rs";
 
+/// The reader of indices, which only `read_data` calls.
+const NO_INDEX: &str = ":!tools/model/src/data/index.rs";
+/// The inputs that failed once, which the tests replay.
+const NO_CORPUS: &str = ":!tests/fuzz/corpus";
+
 /// The list of packages for the tests in Python.
 const PYTHON: &str = "tools/xtask/src/python.rs";
 
@@ -83,10 +88,21 @@ fn code(name: &str) -> &'static [&'static str] {
         "hosts" | "every_input" => &["core", "cpu-fused", "tools/model", "tests"],
         "cuts" => &["core", "tools/model", "tests/support", "tests/update", "tests/update*.rs", "tests/signed.rs"],
         // The images are made by hand; only the signer is that of the packer.
-        _ if name.starts_with("update") => {
-            &["core", SIGNER, SECTIONS, "tests/fuzz", "tests/fuzz_update.rs", "tests/support", "tests/update"]
+        _ if name.starts_with("update") => &[
+            "core",
+            SIGNER,
+            SECTIONS,
+            "tests/fuzz",
+            "tests/fuzz_update.rs",
+            "tests/support",
+            "tests/update",
+            NO_CORPUS,
+        ],
+        "c_api" | "fused" | "image_parse" | "listen" | "parse_then_step" | "restore" | "step_i16" => {
+            &["core", "cpu-fused", "tests/capi", "tests/fuzz", "tests/support", NO_CORPUS]
         }
-        _ => &["core", "cpu-fused", "gpu-host", "tools/model", "tests/capi", "tests/fuzz", "tests/support"],
+        "read_data" => &["core", "tools/model", "tests/fuzz", "tests/support", NO_CORPUS],
+        _ => &["core", "cpu-fused", "gpu-host", "tools/model", NO_INDEX, "tests/fuzz", "tests/support", NO_CORPUS],
     }
 }
 

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use super::{DataError, Reason, read_bytes, table::csv_reason};
 use crate::budget::Budget;
 
+/// Maximum number of characters of a path that an error shows.
+const MOST_SHOWN: usize = 400;
+
 /// A clip and its class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clip {
@@ -97,13 +100,22 @@ fn read_columns<const N: usize>(path: &Path, names: [&str; N]) -> Result<Vec<(u6
     Ok(rows)
 }
 
+/// The beginning of a path from a file, which may be of any length.
+fn shown(path: &Path) -> String {
+    let text = path.display().to_string();
+    match text.char_indices().nth(MOST_SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
 fn existing(index: &Path, line: u64, file: &str) -> Result<PathBuf, DataError> {
     let path = index.parent().unwrap_or(Path::new("")).join(file);
     match path.metadata() {
         Ok(found) if found.is_file() => Ok(path),
-        Ok(_) => Err(DataError::at_line(index, line, format!("{} is not a file", path.display()))),
+        Ok(_) => Err(DataError::at_line(index, line, format!("{} is not a file", shown(&path)))),
         Err(e) => {
-            let reason = DataError::io(&path, "read", e);
+            let reason = DataError::io(Path::new(&shown(&path)), "read", e);
             Err(DataError::at_line(index, line, format!("{reason}; paths are relative to the index")))
         }
     }
