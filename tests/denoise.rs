@@ -155,6 +155,7 @@ fn dtln_removes_noise_as_its_authors_recorded() {
     let [before, reference, after] = ratios.map(|sound| snr(clean, &sound));
     println!("sound: {most:.1e} off; {before:.2} dB before, {after:.2} after, {reference:.2} recorded");
     assert!(most <= 1e-3 && after >= reference - 0.1 && reference - before > 8.8, "{most:e}, {after}");
+    assert!((7.95..8.05).contains(&before), "{before}");
 
     // Calibrated on the recorded frames, a fifth of the sound.
     let of_start = inputs(Recipe::Dtln, &engines, samples[..FRAMES * 128].chunks(128)).unwrap();

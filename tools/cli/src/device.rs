@@ -21,6 +21,13 @@ pub struct Core {
     has_cycles: bool,
 }
 
+/// Whether a core with the kernels for `own` runs images in another layout.
+pub fn runs(own: Layout, layout: Layout) -> bool {
+    // The kernels for Helium include those of the DSP extension.
+    let is_dsp = layout == Layout::CortexM4 && own == Layout::CortexM55;
+    layout == Layout::Portable || layout == own || is_dsp
+}
+
 const fn core(
     name: &'static str,
     figures: &'static str,
@@ -69,7 +76,7 @@ impl OnDevice {
         (model, memory, image): (&Model<'_>, [usize; 4], usize),
     ) -> Result<Self, String> {
         let layout = model.layout();
-        if layout != Layout::Portable && layout != core.layout {
+        if !runs(core.layout, layout) {
             let (has, name) = (layout.name(), core.name);
             let fits = core.layout.name();
             return Err(format!(

@@ -1,6 +1,6 @@
 /** A file of a model. */
 export interface ModelFile {
-  /** Its name. The extension tells the format. */
+  /** Its name, which messages show. The format is recognized by the content. */
   name: string;
   bytes: Uint8Array | ArrayBuffer;
 }

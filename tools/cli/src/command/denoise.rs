@@ -40,7 +40,7 @@ pub struct Args {
     /// the two sounds
     #[arg(long, required = true, num_args = 2..=3, value_names = ["NAME", "MODEL", "MODEL"])]
     recipe: Vec<PathBuf>,
-    /// Numeric of models that are not images [default: f32]
+    /// Numeric of models that are not images [default: f32, or i8 for an integer model]
     #[arg(long, value_parser = numeric())]
     numeric: Option<Numeric>,
     /// Sound for the ranges of integers [default: the first 30 seconds of the input]

@@ -1,6 +1,5 @@
 //! `run`: a model on an input file.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +8,7 @@ use tidegate::{Model, Schedule};
 use tidegate_model::backend::Engine;
 use tidegate_model::batch::run_list;
 use tidegate_model::canonical::Tensor;
-use tidegate_model::data::{DataError, one_line, prepare_tensors};
+use tidegate_model::data::{one_line, prepare_tensors, read_bytes};
 use tidegate_model::inputs::{Inputs, Part, Reader};
 use tidegate_model::output::{Pending, prepare};
 use tidegate_model::runner;
@@ -100,7 +99,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let inputs: Vec<&[f32]> = given.sequences.iter().flatten().map(Vec::as_slice).collect();
     let saved = match &args.state_in {
         None => None,
-        Some(file) => Some(fs::read(file).map_err(|error| DataError::io(file, "read", error))?),
+        Some(file) => Some(read_bytes(file)?),
     };
     let sequence = match args.state_out {
         None => runner::run(&engine, &inputs, saved.as_deref()),

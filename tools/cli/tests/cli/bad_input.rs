@@ -363,6 +363,11 @@ fn damaged_images_and_states_of_other_models_are_refused() {
         let args = ["run", "g.tgi", "--input", "in.npy", "--state-in", file, "--output", "x.npy"];
         here.refuse(&args, file, &[reason, "--state-out"]);
     }
+    fs::File::create(here.path("long.state")).unwrap().set_len(1 << 30).unwrap();
+    let args = ["run", "g.tgi", "--input", "in.npy", "--state-in", "long.state"];
+    here.refuse(&args, "long.state", &["is longer than 512 MiB"]);
+    fs::File::create(here.path("long.onnx")).unwrap().set_len((64 << 20) + 1).unwrap();
+    here.refuse(&["import", "long.onnx", "-o", "x.safetensors"], "long.onnx", &["larger than 67108864 bytes"]);
     let verify = ["verify", "g.tgi", "--against", &lstm, "--input", "in.npy"];
     here.refuse(&verify, "g.tgi", &["has other layers", "packed from another model?"]);
 }

@@ -135,6 +135,16 @@ fn the_name_of_a_core_is_taken_for_its_layout() {
     }
 }
 
+/// The kernels for Helium include those of the DSP extension, and `i4x16` has no layout of its own for a Cortex-M55.
+#[test]
+fn a_cortex_m55_runs_images_for_a_cortex_m4() {
+    let here = Workplace::new();
+    let pack = ["pack", &gru_pb(), "-o", "g.tgi", "--numeric", "i4x16", "--for", "cortex-m4"];
+    assert!(here.run(&pack).status.success());
+    // A warning says that no costs of these layers are recorded.
+    assert!(here.run(&["inspect", "g.tgi", "--for", "cortex-m55"]).status.success());
+}
+
 #[test]
 fn an_image_for_another_core_is_refused() {
     let here = packed("cortex-m55");

@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use tidegate::{Layout, Model};
+use tidegate_tools::device::runs;
 
 /// A board.
 #[derive(Debug)]
@@ -256,9 +257,7 @@ impl Board {
 
     /// Whether the core has the layout's kernels.
     pub fn reads(&self, layout: Layout) -> bool {
-        layout == Layout::Portable || layout == self.core.layout
-            // The kernels for Helium include those of the DSP extension.
-            || (layout == Layout::CortexM4 && self.core.layout == Layout::CortexM55)
+        runs(self.core.layout, layout)
     }
 
     /// The program of QEMU, and its Debian package, for a simulated board.
