@@ -52,6 +52,23 @@ fn the_written_model_has_the_reported_accuracy() {
     assert!((rows[29][4] - accuracy).abs() < 1e-6 && (rows[29][2] - accuracy).abs() < 0.1 && rows[29][1] < rows[0][1]);
 }
 
+/// The commands of the README, as a reader pastes them.
+#[test]
+fn the_readme_trains_a_model_that_decides_right() {
+    let page = include_str!("../README.md");
+    let script = page.split("```sh\n").nth(2).unwrap().split("```").next().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let own = Path::new(env!("CARGO_BIN_EXE_tidegate-gpu")).parent().unwrap().to_owned();
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let paths = std::env::join_paths([own].into_iter().chain(std::env::split_paths(&paths))).unwrap();
+    let mut shell = std::process::Command::new("sh");
+    let script = format!("{} --json", script.trim_end());
+    let done = shell.args(["-e", "-c", &script]).env("PATH", paths).current_dir(folder.path()).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(json(&done)["accuracy"].as_f64().unwrap() > 0.9, "{}", String::from_utf8_lossy(&done.stdout));
+    assert!(Canonical::load(&folder.path().join("lines.safetensors")).is_ok());
+}
+
 #[test]
 fn equal_seeds_give_equal_bytes_and_different_ones_do_not() {
     let lesson = Lesson::new(6);

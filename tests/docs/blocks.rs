@@ -18,11 +18,13 @@ use Checked::{By, Shown};
 const COMMANDS: &str = "tools/cli/tests/cli/docs.rs";
 const NEW: &str = "tools/xtask/src/new.rs";
 const C: &str = "tools/xtask/src/c.rs";
+const FIRST: &str = "tools/xtask/src/new/readme.rs";
+const INSTALLS: &str = "it installs a package that has no release yet";
 const NO_PYTHON: &str = "CI has no such framework; the file that it saves is among the test data";
 const FRAGMENT: &str = "a fragment; core/README.md has the whole program";
 
 /// Page, language, check. Blocks of `text` are no code, and `equations_of_pages_are_those_of_the_code` reads `math`.
-const BLOCKS: [(&str, &str, Checked); 54] = [
+const BLOCKS: [(&str, &str, Checked); 68] = [
     ("README.md", "bash", By("tools/xtask/src/test.rs", "the demo of README")),
     ("README.md", "rust,ignore", Shown(FRAGMENT)),
     ("README.md", "sh", By(COMMANDS, "README.md")),
@@ -95,6 +97,31 @@ const BLOCKS: [(&str, &str, Checked); 54] = [
     ("docs/update.md", "sh", By(COMMANDS, "docs/update.md")),
     ("docs/web.md", "bash", Shown("`cargo xtask web` builds and tests the page; the second command starts a server")),
     ("docs/web.md", "js", Shown("tools/web/test calls the same functions, in Node and in Chromium")),
+    ("core/README.md", "rust", By("core/src/lib.rs", "include_str!(\"../README.md\")")),
+    ("core/README.md", "rust,ignore", By(FIRST, "\"core/README.md\"")),
+    ("core/README.md", "sh", By(FIRST, "\"core/README.md\"")),
+    ("core/README.md", "toml", By(FIRST, "\"core/README.md\"")),
+    ("core/update/README.md", "rust", By("core/update/src/lib.rs", "include_str!(\"../README.md\")")),
+    ("core/update/README.md", "toml", Shown("firmware-examples/Cargo.toml has the same settings")),
+    ("cpu-fused/README.md", "rust", By("cpu-fused/src/lib.rs", "include_str!(\"../README.md\")")),
+    ("cpu-fused/README.md", "sh", Shown(INSTALLS)),
+    ("gpu-host/README.md", "rust", By("gpu-host/src/lib.rs", "include_str!(\"../README.md\")")),
+    ("gpu-host/README.md", "sh", By("gpu-host/tests/training.rs", "the_readme_trains_a_model")),
+    ("tools/cli/README.md", "sh", Shown(INSTALLS)),
+    ("tools/model/README.md", "rust", By("tools/model/src/lib.rs", "include_str!(\"../README.md\")")),
+    ("tools/model/README.md", "sh", Shown(INSTALLS)),
+    ("tools/python/README.md", "python", Shown("a fragment; docs/python.md has the whole program")),
+];
+
+/// The READMEs of packages.
+const CRATES: [&str; 7] = [
+    "core/README.md",
+    "core/update/README.md",
+    "cpu-fused/README.md",
+    "gpu-host/README.md",
+    "tools/cli/README.md",
+    "tools/model/README.md",
+    "tools/python/README.md",
 ];
 
 /// The pages of the book, and the README.
@@ -119,7 +146,7 @@ fn languages(text: &str) -> BTreeSet<&str> {
 #[test]
 fn every_block_of_code_is_run_or_says_why_not() {
     let (mut wrong, mut used) = (Vec::new(), vec![false; BLOCKS.len()]);
-    for page in pages() {
+    for page in pages().into_iter().chain(CRATES.map(str::to_owned)) {
         let text = fs::read_to_string(repository().join(&page)).unwrap_or_else(|error| panic!("{page}: {error}"));
         for language in languages(&text).into_iter().filter(|language| !["text", "math"].contains(language)) {
             match BLOCKS.iter().position(|(of, known, _)| *of == page && *known == language) {

@@ -1,6 +1,8 @@
 //! The projects of `tidegate new`: those for QEMU are built and run by the commands that a user types, within the time that
 //! the documentation states; those for boards are linked.
 
+pub mod readme;
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -153,6 +155,7 @@ fn hears(outputs: &[String]) -> Result<(), Failure> {
 /// Every board of QEMU, their programs with tasks, and a model with a front end in Rust and in C.
 pub fn every() -> Result<(), Failure> {
     qemu(&QEMU)?;
+    readme::first_inference()?;
     for board in QEMU {
         three_commands(board, MODEL, &["--async"], &["cargo", "run"])?;
         if board == QEMU[0] {

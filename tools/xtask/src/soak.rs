@@ -102,7 +102,7 @@ fn code(name: &str) -> &'static [&'static str] {
             &["core", "cpu-fused", "tests/capi", "tests/fuzz", "tests/support", NO_CORPUS]
         }
         "read_data" => &["core", "tools/model", "tests/fuzz", "tests/support", NO_CORPUS],
-        _ => &["core", "cpu-fused", "gpu-host", "tools/model", NO_INDEX, "tests/fuzz", "tests/support", NO_CORPUS],
+        _ => &["core", "cpu-fused", "gpu-host/src", "tools/model", NO_INDEX, "tests/fuzz", "tests/support", NO_CORPUS],
     }
 }
 

@@ -102,6 +102,7 @@ impl Interface {
             ],
             Self::Projects => &[
                 ("three commands from a model to a project in QEMU", "cargo xtask new --every"),
+                ("from an empty crate to the first inference, by core/README.md", "cargo xtask new --every"),
                 ("the project of a board", "cargo xtask new --boards"),
             ],
         }
@@ -327,6 +328,9 @@ impl Total {
 
     /// The projects of `tidegate new`: one for QEMU, in turn with features and with sound, and one for a board.
     fn projects(&mut self, tools: bool, is_even: bool) {
+        if tools {
+            self.check("from an empty crate to the first inference, by core/README.md", new::readme::first_inference);
+        }
         if tools && is_even {
             self.check("three commands from a model to a project's outputs in QEMU, in Rust and in C", new::first);
             self.leaves_out("three commands for a model with a front end", "cargo xtask new --every");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{Workplace, help, shipped};
 
 /// Commands of cargo other than tasks, and why no test runs them as they stand. `…` stands for any rest.
-const OTHERS: [(&str, &str); 10] = [
+const OTHERS: [(&str, &str); 11] = [
     ("cargo bench -p tidegate-fused-bench -- load", "a measurement; CI compiles it every third day"),
     ("cargo build --release -p tidegate-gpu --features cudnn", "`cargo xtask check` lints it with this feature"),
     (
@@ -15,6 +15,7 @@ const OTHERS: [(&str, &str); 10] = [
     ),
     ("cargo install --path tools/cli", "compiles for minutes; `cargo xtask package` compiles the package"),
     ("cargo run", "in a project; `cargo xtask new` runs it"),
+    ("cargo run --release", "in a project; `cargo xtask new --every` runs it"),
     ("cargo run --release -p tidegate-fused --example lesson", "a measurement; CI compiles it"),
     ("cargo run -p tidegate --example many_to_one", "tests/examples.rs runs every example"),
     ("cargo test", "in a project; `cargo xtask new` runs it"),
@@ -89,7 +90,9 @@ fn commands_in_sentences_exist() {
     let known = help::commands(&here);
     let (tasks, source) = tasks();
     assert!(tasks.contains(&"book".to_owned()) && tasks.len() > 15, "{tasks:?}");
-    let mut pages = ["README.md", "CONTRIBUTING.md"].map(|name| root().join(name)).to_vec();
+    let mut pages = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "core/README.md", "tools/cli/README.md"]
+        .map(|name| root().join(name))
+        .to_vec();
     find(&root().join("docs"), &mut pages);
     let (mut wrong, mut used, mut count) = (Vec::new(), vec![false; OTHERS.len()], 0);
     for page in pages {
