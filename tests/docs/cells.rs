@@ -158,6 +158,9 @@ fn pages_of_cells_follow_from_specs_and_golden_cases() {
         holds(&file, "cell", &after_equation(kind, &cases));
     }
     holds("docs/cells/layers.md", "layers", &layers());
+    let page = fs::read_to_string(repository().join("core/README.md")).unwrap();
+    let others = format!("LSTM, GRU and {} other recurrent cells", cells().count() - 2);
+    assert!(page.contains(&others), "core/README.md lacks {others:?}");
 }
 
 #[test]
