@@ -179,8 +179,9 @@ pub fn update_flash(data: &[u8]) -> bool {
         }
     }
     // Sequence numbers end: a record with the last one is never replaced.
-    let mut sequences = parts[2].bytes().chunks(RECORD).filter_map(|record| record.get(4..8)?.first_chunk());
-    let ends = sequences.any(|&sequence| u32::from_le_bytes(sequence) > u32::MAX - 100 && sequence != [0xFF; 4]);
+    let records = parts[2].bytes().chunks(RECORD).filter(|record| record.starts_with(b"TGJ1"));
+    let mut sequences = records.filter_map(|record| record.get(4..8)?.first_chunk());
+    let ends = sequences.any(|&sequence| u32::from_le_bytes(sequence) > u32::MAX - 100);
     let mut device = open(parts, world.keys);
     let before = verified(&mut device, world);
     let _ = device.resume();

@@ -195,9 +195,11 @@ impl Session {
             .or_else(|| free().max_by_key(speed).filter(|_| total < ALL_INPUTS))
     }
 
-    /// Runs targets in turns, one on each core, until each has enough inputs or the time is over.
+    /// Runs targets in turns, one on each core, until each has enough inputs or the time is over. A target that fails does not
+    /// run again.
     fn fuzz(self, targets: &[String], is_over: &(dyn Fn() -> bool + Sync)) -> Result<Self, Failure> {
         let shared = Mutex::new((self, BTreeSet::new()));
+        let failures = Mutex::new(Vec::new());
         let work = || -> Result<(), Failure> {
             loop {
                 let (target, turn) = {
@@ -206,7 +208,14 @@ impl Session {
                     running.insert(target);
                     (target, session.ran(target).seconds)
                 };
-                let ran = fuzz::run_one(target, SLICE, 1 + turn)?;
+                let ran = match fuzz::run_one(target, SLICE, 1 + turn) {
+                    Ok(ran) => ran,
+                    Err(failure) => {
+                        eprintln!("    {target} failed and does not run again");
+                        failures.lock().expect("no thread panics").push(failure);
+                        continue;
+                    }
+                };
                 let (session, running) = &mut *shared.lock().expect("no thread panics");
                 running.remove(target);
                 session.add(target, ran)?;
@@ -219,7 +228,12 @@ impl Session {
             let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
             threads.into_iter().try_for_each(|thread| thread.join().expect("no thread panics"))
         })?;
-        Ok(shared.into_inner().expect("no thread panics").0)
+        let failures = failures.into_inner().expect("no thread panics");
+        if failures.is_empty() {
+            Ok(shared.into_inner().expect("no thread panics").0)
+        } else {
+            Err(failures.join("\n"))
+        }
     }
 }
 
